@@ -16,7 +16,7 @@ COMMIT  ?= $(shell git log -1 --format=%H 2>/dev/null)
 DATE    ?= $(shell TZ=UTC git log -1 --date=iso-strict-local --format=%cd 2>/dev/null)
 EPOCH   ?= $(shell git log -1 --format=%ct 2>/dev/null)
 ARCH    := $(shell $(GO) env GOARCH 2>/dev/null)
-EMBED   := cmd/sandbox/internal/guestbin/embed
+EMBED   := cmd/sandbox/internal/launch/embed
 GUEST   := $(EMBED)/sandbox-guest-$(ARCH)
 STATIC  := CGO_ENABLED=0 $(GO) build -trimpath
 LINT    := golangci-lint

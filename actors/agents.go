@@ -8,7 +8,7 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/actors/frontend/socket"
-	"github.com/codeagent/sandbox/fsbridge/caller"
+	"github.com/codeagent/sandbox/fsbridge/gate"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/agents"
 	"github.com/codeagent/sandbox/messages"
@@ -56,7 +56,7 @@ func (s *Session) mayUse(ctx context.Context, u agents.Use, client net.Conn) boo
 	}
 	if c, ok := client.(*net.UnixConn); ok {
 		if _, pid, err := socket.Credentials(c); err == nil {
-			question.Callers = processes(caller.New().Of(pid))
+			question.Callers = processes(gate.NewProcessReader().Of(pid))
 		}
 	}
 	a, err := s.decided(ctx, question)

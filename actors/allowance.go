@@ -5,13 +5,13 @@ import (
 	"strconv"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/fsbridge/allowance"
+	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/hypervisor"
 )
 
 // newAllowance makes what keeps the folders within [api.Config].FolderBytes.
-func (s *Session) newAllowance() *allowance.Allowance {
-	return allowance.New(allowance.Options{
+func (s *Session) newAllowance() *fsbridge.Allowance {
+	return fsbridge.NewAllowance(fsbridge.AllowanceOptions{
 		Limit: s.cfg.FolderBytes, Clock: s.clock, Logger: s.cfg.Logger,
 		Reached: func() {
 			s.bus.Emit(api.Event{Type: api.EventWarning, Message: "a limit was reached: " + s.allowanceText()})

@@ -9,7 +9,6 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
-	"github.com/codeagent/sandbox/actors/audit"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -176,7 +175,7 @@ func (s *Session) TakeBack(_ context.Context, r api.TakeBackRequest) error {
 	if err != nil {
 		return err
 	}
-	s.to("audit")(&audit.Record{Decision: messages.Decision{
+	s.to("audit")(&approval.AuditRecord{Decision: messages.Decision{
 		At: s.clock.Now(), ID: d.ID, Kind: d.Kind, Directory: d.Directory, Step: int64(d.Step), Count: d.Count,
 		Message: "taken back: " + d.Outcome + " " + d.Message, Decision: "taken back", By: r.By, Rule: d.Rule, Scope: d.Scope,
 	}})

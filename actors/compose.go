@@ -17,13 +17,11 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/actors/audit"
+	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/frontend/control"
 	"github.com/codeagent/sandbox/actors/interceptor"
 	"github.com/codeagent/sandbox/actors/machine"
-	"github.com/codeagent/sandbox/actors/remote"
-	"github.com/codeagent/sandbox/actors/safeguard"
 	"github.com/codeagent/sandbox/actors/session"
 	"github.com/codeagent/sandbox/actors/step"
 	"github.com/codeagent/sandbox/actors/watcher"
@@ -91,9 +89,9 @@ func (s *Session) spawn(ctx context.Context) error {
 	}
 	children = append(children,
 		child("audit", func(n *supervision.Node) actor.Actor {
-			return audit.New(audit.Options{Path: s.auditFile(), Session: s.id, Opening: s.auditOpening, Logger: s.cfg.Logger, Node: n})
+			return approval.NewAudit(approval.AuditOptions{Path: s.auditFile(), Session: s.id, Opening: s.auditOpening, Logger: s.cfg.Logger, Node: n})
 		}),
-		child("safeguard", func(n *supervision.Node) actor.Actor { return safeguard.New(s.safeguardOptions(n)) }),
+		child("safeguard", func(n *supervision.Node) actor.Actor { return approval.NewSafeguard(s.safeguardOptions(n)) }),
 		s.frontends(strategy),
 		child("steps", func(n *supervision.Node) actor.Actor {
 			return step.New(step.Options{
@@ -209,15 +207,15 @@ func (s *Session) gaveUp(id string, reason any) {
 func (s *Session) auditFile() string {
 	for _, w := range s.dirs {
 		if w.Log != nil {
-			return filepath.Join(w.Config.UndoDir, audit.File)
+			return filepath.Join(w.Config.UndoDir, approval.AuditFile)
 		}
 	}
 	return ""
 }
 
 // auditOpening says under what this session decides.
-func (s *Session) auditOpening() audit.Session {
-	o := audit.Session{At: s.clock.Now(), Network: string(s.cfg.Network.Mode), User: os.Getuid(), PID: os.Getpid()}
+func (s *Session) auditOpening() approval.AuditSession {
+	o := approval.AuditSession{At: s.clock.Now(), Network: string(s.cfg.Network.Mode), User: os.Getuid(), PID: os.Getpid()}
 	if s.cfg.Runtime != nil {
 		o.Isolation = s.cfg.Runtime.Name()
 	}
@@ -227,12 +225,12 @@ func (s *Session) auditOpening() audit.Session {
 	return o
 }
 
-func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
+func (s *Session) safeguardOptions(n *supervision.Node) approval.SafeguardOptions {
 	record := s.to("audit")
-	return safeguard.Options{
+	return approval.SafeguardOptions{
 		Timeout: func() time.Duration { return s.safeguards().Timeout }, Attended: s.attended, Clock: s.clock, Logger: s.cfg.Logger, Node: n, IDs: &s.sgIDs,
 		Count: s.board.SetPending,
-		Triggered: func(p safeguard.Pending) {
+		Triggered: func(p approval.Pending) {
 			if s.holdsMachine(p.Ask.Kind) {
 				s.to("machine")(&machine.Hold{ID: p.ID})
 			}
@@ -250,7 +248,7 @@ func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
 			}
 			from := s.asker(d.From, stepID(d.Step))
 			d.Frontend, d.RequestID = from.Frontend, from.RequestID
-			record(&audit.Record{Decision: d})
+			record(&approval.AuditRecord{Decision: d})
 			s.answers.decided(d)
 			s.bus.Emit(api.Event{
 				Type: api.EventSafeguardDecided, Directory: d.Directory, Step: stepID(d.Step), Origin: from, Caller: api.Origin(d.From), Message: d.Decision + " by " + d.By,
@@ -335,9 +333,9 @@ func (s *Session) shutdown(ctx context.Context, server *control.Server) error {
 			note(w.Stop(ctx))
 		}
 		// Actors stop beside each other: what was decided must be written before.
-		_, err := ask(ctx, s, "safeguard", func(r *messages.Reply[struct{}]) any { return &safeguard.Shutdown{Reply: r} })
+		_, err := ask(ctx, s, "safeguard", func(r *messages.Reply[struct{}]) any { return &approval.ShutdownSafeguard{Reply: r} })
 		note(err)
-		_, err = ask(ctx, s, "audit", func(r *messages.Reply[struct{}]) any { return &audit.Sync{Reply: r} })
+		_, err = ask(ctx, s, "audit", func(r *messages.Reply[struct{}]) any { return &approval.SyncAudit{Reply: r} })
 		note(err)
 		note(supervision.StopActor(ctx, s.system, s.root))
 	}
@@ -347,7 +345,7 @@ func (s *Session) shutdown(ctx context.Context, server *control.Server) error {
 		note(server.Close())
 	}
 	if s.cfg.RuntimeDir != "" {
-		remote.Unregister(s.cfg.RuntimeDir, s.id)
+		control.Unregister(s.cfg.RuntimeDir, s.id)
 	}
 	for _, w := range s.dirs {
 		note(w.Close())

@@ -11,4 +11,29 @@
 // Methods of [Session] are safe for concurrent use. It has one lock, for its own
 // start and end; everything else that changes is an actor's. See ARCHITECTURE.md for
 // the tree.
+//
+// # Together
+//
+// Together undoes and redoes steps as a whole. A command may change several folders that belong together: a
+// worktree and its git directory. Each has a log of its own, in which the command is a step with the same number.
+// Whoever undoes it in one folder means all of them.
+//
+// What always holds: which steps are next is decided from the histories, before anything is asked for; then every folder
+// that takes part is asked whether it could, and only if none refuses is the first changed. If one fails all the same, those
+// before it are taken back. If an undo was interrupted in one of them, the next undo or redo completes it there first, and
+// does the rest in the others. There are no locks here: who calls holds what keeps others from the folders, where there is
+// such a thing.
+//
+// # Service
+//
+// Service keeps the services of a session: commands with a name that run
+// beside the steps. A service holds no step open. What it writes belongs to the step
+// that is open at the time, or to an ambient one.
+//
+// A service ends by itself, when it is stopped, or with the session's guest. What it
+// wrote to stdout and stderr is kept up to a bound, the newest of it, also after its
+// end, until a service of the same name is started or the session ends. The output is
+// the workload's: it is not trusted, and bounded whatever it is.
+//
+// Locks: [services].mu, then a service's own; neither is held while something waits.
 package actors

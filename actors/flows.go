@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/fsbridge/caller"
+	"github.com/codeagent/sandbox/fsbridge/gate"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
@@ -153,7 +153,7 @@ func (s *Session) flowOwner(f policy.Event) *api.Process {
 	if !ok {
 		return nil
 	}
-	all := caller.New().Of(pid)
+	all := gate.NewProcessReader().Of(pid)
 	if len(all) == 0 {
 		return nil
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
-	"github.com/codeagent/sandbox/fsbridge/caller"
 	"github.com/codeagent/sandbox/fsbridge/gate"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
@@ -237,7 +236,7 @@ func (s *Session) tellRefused(key, question, operation, subject string) {
 }
 
 // processes are those who ask, as messages have them.
-func processes(callers []caller.Process) (list []messages.Process) {
+func processes(callers []gate.CallingProcess) (list []messages.Process) {
 	for _, p := range callers {
 		list = append(list, messages.Process(p))
 	}

@@ -11,9 +11,7 @@ import (
 	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/frontend"
-	"github.com/codeagent/sandbox/actors/safeguard"
 	"github.com/codeagent/sandbox/actors/step"
-	"github.com/codeagent/sandbox/actors/together"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/supervision"
@@ -136,7 +134,7 @@ func (s *Session) Undo(ctx context.Context, r api.UndoRequest) (api.UndoResult, 
 		}
 		wait = step.First // whoever ran it is about to leave
 	}
-	res, err := s.travel(ctx, applied{r.Directory, wait, r.Wait, r.DryRun}, r, together.Undo)
+	res, err := s.travel(ctx, applied{r.Directory, wait, r.Wait, r.DryRun}, r, UndoTogether)
 	if !r.DryRun {
 		s.tellUndone(res)
 	}
@@ -147,7 +145,7 @@ func (s *Session) Undo(ctx context.Context, r api.UndoRequest) (api.UndoResult, 
 
 // Redo implements [api.Service].
 func (s *Session) Redo(ctx context.Context, r api.UndoRequest) (api.UndoResult, error) {
-	res, err := s.travel(ctx, applied{r.Directory, step.Refuse, r.Wait, r.DryRun}, r, together.Redo)
+	res, err := s.travel(ctx, applied{r.Directory, step.Refuse, r.Wait, r.DryRun}, r, RedoTogether)
 	s.logApplied(ctx, "redo", res, err)
 	return res, err
 }
@@ -237,7 +235,7 @@ func (s *Session) GC(ctx context.Context, r api.GCRequest) (undolog.GCResult, er
 
 // Pending implements [api.Service].
 func (s *Session) Pending(ctx context.Context) ([]api.Pending, error) {
-	list, err := ask(ctx, s, "safeguard", func(r *messages.Reply[[]safeguard.Pending]) any { return &safeguard.List{Reply: r} })
+	list, err := ask(ctx, s, "safeguard", func(r *messages.Reply[[]approval.Pending]) any { return &approval.ListPending{Reply: r} })
 	pub := make([]api.Pending, len(list))
 	for i, p := range list {
 		pub[i] = publicPending(p)
@@ -245,7 +243,7 @@ func (s *Session) Pending(ctx context.Context) ([]api.Pending, error) {
 	return pub, err
 }
 
-func publicPending(p safeguard.Pending) api.Pending {
+func publicPending(p approval.Pending) api.Pending {
 	var callers []api.Process
 	for _, c := range p.Ask.Callers {
 		callers = append(callers, api.Process(c))
@@ -270,7 +268,7 @@ func (s *Session) Decide(ctx context.Context, r api.DecideRequest) error {
 		return fmt.Errorf("for %s: a time that is still to come goes with an answer that is kept, for the session, the project or the user", r.For)
 	}
 	_, err = ask(ctx, s, "safeguard", func(p *messages.Reply[struct{}]) any {
-		return &safeguard.Decide{ID: r.ID, Allow: r.Allow, By: r.By, Scope: r.Scope, For: r.For, Reply: p}
+		return &approval.DecidePending{ID: r.ID, Allow: r.Allow, By: r.By, Scope: r.Scope, For: r.For, Reply: p}
 	})
 	return err
 }

@@ -10,8 +10,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
-	"github.com/codeagent/sandbox/actors/audit"
-	"github.com/codeagent/sandbox/fsbridge/caller"
+	"github.com/codeagent/sandbox/fsbridge/gate"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
@@ -88,7 +87,7 @@ func (s *Session) auditNetwork(e policy.Event, step undolog.StepID) {
 	if e.Action == policy.Deny {
 		d.Decision = "deny"
 	}
-	s.to("audit")(&audit.Record{Decision: d})
+	s.to("audit")(&approval.AuditRecord{Decision: d})
 }
 
 // askNetwork has a person decide about a destination, as about a safeguard, unless a rule
@@ -130,7 +129,7 @@ func (s *Session) connecting(q policy.Question) []messages.Process {
 	if !ok {
 		return nil
 	}
-	return processes(caller.New().Of(pid))
+	return processes(gate.NewProcessReader().Of(pid))
 }
 
 // destination is what a rule about just this would name: a name with all its ports, since

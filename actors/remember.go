@@ -6,7 +6,6 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
-	"github.com/codeagent/sandbox/actors/audit"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -45,7 +44,7 @@ func (s *Session) auditRule(kind, question string, d approval.Decision) {
 	if d.Rule != nil && d.Rule.Answer != "" {
 		decision.By, decision.Scope = messages.ByKept, string(d.Scope)
 	}
-	s.to("audit")(&audit.Record{Decision: decision})
+	s.to("audit")(&approval.AuditRecord{Decision: decision})
 }
 
 // remember keeps a person's answer as a rule about the operation on subject, as long and where

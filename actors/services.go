@@ -10,15 +10,14 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/directory"
-	"github.com/codeagent/sandbox/actors/service"
-	"github.com/codeagent/sandbox/fsbridge/caller"
+	"github.com/codeagent/sandbox/fsbridge/gate"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
 )
 
 // newServices makes the set of services.
-func (s *Session) newServices() *service.Set {
-	return service.New(service.Options{
+func (s *Session) newServices() *services {
+	return newService(serviceOptions{
 		Exec: s.startCommand, Number: func() int64 { return s.commands.Add(1) }, Clock: s.clock,
 		Busy: func() func() {
 			s.mu.Lock()
@@ -72,7 +71,7 @@ func (s *Session) Processes(context.Context) ([]api.Running, error) {
 	case nil:
 		return nil, messages.ErrNoMachine
 	case hypervisor.Housed:
-		for _, p := range caller.New().Below(g.First(), time.Now()) {
+		for _, p := range gate.NewProcessReader().Below(g.First(), time.Now()) {
 			list = append(list, api.Running{
 				PID: p.Inside, Parent: p.Parent, HostPID: p.PID, Name: p.Name, CommandLine: p.CommandLine, State: p.State, CPU: p.CPU, StartedAt: p.Started,
 			})

@@ -19,11 +19,9 @@ import (
 	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/frontend/control"
 	"github.com/codeagent/sandbox/actors/machine"
-	"github.com/codeagent/sandbox/actors/remote"
-	"github.com/codeagent/sandbox/actors/service"
 	"github.com/codeagent/sandbox/actors/session"
 	"github.com/codeagent/sandbox/actors/step"
-	"github.com/codeagent/sandbox/fsbridge/allowance"
+	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
@@ -52,7 +50,7 @@ type Session struct {
 	stopped     chan struct{}
 	active      chan struct{} // closed when commands can run
 	steps       step.Steps
-	services    *service.Set
+	services    *services
 	inside      *insider
 	holder      step.Holder
 	net         network
@@ -62,18 +60,18 @@ type Session struct {
 	published   *publisher // nil: nothing is
 	mediation   *directory.Mediation
 	outputs     *directory.Outputs
-	allowance   *allowance.Allowance // of the folders; nil: there is no limit
-	count       atomic.Uint64        // of connections
-	commands    atomic.Int64         // numbers them, for the guest
-	questions   atomic.Uint64        // numbers the session's own
+	allowance   *fsbridge.Allowance // of the folders; nil: there is no limit
+	count       atomic.Uint64       // of connections
+	commands    atomic.Int64        // numbers them, for the guest
+	questions   atomic.Uint64       // numbers the session's own
 	nobody      absence
 	warnings    directory.Recent[api.Event] // of its steps: see warn
 	askers      atomic.Int32                // commands whose user is asked: see [api.RunRequest].Asks
 
 	mu       sync.Mutex // server, closing
 	server   *control.Server
-	idle     *remote.Idle
-	requests *remote.Server
+	idle     *control.Idle
+	requests *control.SessionServer
 	closing  bool
 	closed   chan struct{}
 	closeE   error
@@ -152,7 +150,7 @@ func newSession(cfg api.Config) (*Session, error) {
 	if err := s.connectable(); err != nil {
 		return nil, err
 	}
-	running := remote.Sessions(cfg.RuntimeDir)
+	running := control.Sessions(cfg.RuntimeDir)
 	for i, d := range cfg.Directories {
 		d, err := directory.Validate(d, running)
 		if err != nil {
@@ -254,15 +252,15 @@ func (s *Session) listen() error {
 	if err := r.Write(s.cfg.RuntimeDir); err != nil {
 		return err
 	}
-	var idle *remote.Idle
+	var idle *control.Idle
 	if s.cfg.Idle > 0 && s.cfg.Stop != nil {
-		idle = remote.NewIdle(s.clock, s.cfg.Idle, s.cfg.Stop)
+		idle = control.NewIdle(s.clock, s.cfg.Idle, s.cfg.Stop)
 	}
-	requests := remote.NewServer(remote.Options{
+	requests := control.NewServer(control.SessionOptions{
 		Session: s, Stopped: s.stopped, Started: s.active, Settings: s.cfg.Settings, Stop: s.cfg.Stop, Idle: idle,
 	})
 	server, err := control.Listen(r.Socket, control.Options{
-		Handler: requests.Handle, ToWire: remote.ToWire, Attach: s.Attach, Busy: idle.Busy, Logger: s.cfg.Logger,
+		Handler: requests.Handle, ToWire: control.ToWire, Attach: s.Attach, Busy: idle.Busy, Logger: s.cfg.Logger,
 	})
 	if err != nil {
 		idle.Stop()
@@ -287,15 +285,15 @@ func (s *Session) listen() error {
 	return nil
 }
 
-func (s *Session) registration() remote.Registration {
-	r := remote.Registration{PID: os.Getpid(), Session: s.id, Socket: s.socket(), ConfigFiles: s.cfg.ConfigFiles}
+func (s *Session) registration() control.Registration {
+	r := control.Registration{PID: os.Getpid(), Session: s.id, Socket: s.socket(), ConfigFiles: s.cfg.ConfigFiles}
 	for _, w := range s.dirs {
 		r.Directories, r.Labels = append(r.Directories, w.Config.Path), append(r.Labels, w.Config.Label)
 	}
 	return r
 }
 
-func (s *Session) socket() string { return remote.SocketFile(s.cfg.RuntimeDir, s.id) }
+func (s *Session) socket() string { return control.SocketFile(s.cfg.RuntimeDir, s.id) }
 
 // ID returns the session's id.
 func (s *Session) ID() string { return s.id }
@@ -348,41 +346,41 @@ func (s *Session) Attach(ctx context.Context, f api.Frontend) (api.Attachment, e
 }
 
 // Dial connects to the control socket of a session in another process. The
-// result is a *[remote.Client].
+// result is a *[control.SessionClient].
 func Dial(ctx context.Context, socketPath string) (api.Service, error) {
-	return remote.Dial(ctx, socketPath)
+	return control.DialSession(ctx, socketPath)
 }
 
 // Join connects to the session of another process of this user, to have commands
 // run in it.
 func Join(ctx context.Context, socketPath string) (api.Joined, error) {
-	return remote.DialJoined(ctx, socketPath)
+	return control.DialJoined(ctx, socketPath)
 }
 
 // Asked is a command that a session was asked to run before there was a client.
-type Asked = remote.Asked
+type Asked = control.Asked
 
-// Adopt is [Join] of a session that was asked to run a command already: see [remote.Adopt].
-func Adopt(a Asked) (api.Joined, error) { return remote.Adopt(a) }
+// Adopt is [Join] of a session that was asked to run a command already: see [control.AdoptSession].
+func Adopt(a Asked) (api.Joined, error) { return control.AdoptSession(a) }
 
 // Attend says that this process shows a person what sessions ask, until leave is called: see [api.Config.Attended].
-func Attend(runtimeDir string) (leave func(), err error) { return remote.Attend(runtimeDir) }
+func Attend(runtimeDir string) (leave func(), err error) { return control.Attend(runtimeDir) }
 
 // Attended reports whether another process does what [Attend] says.
-func Attended(runtimeDir string) bool { return remote.Attended(runtimeDir) }
+func Attended(runtimeDir string) bool { return control.Attended(runtimeDir) }
 
 // Registered lists the sessions that are registered in runtimeDir, without asking
 // whether they answer.
-func Registered(runtimeDir string) []api.SessionInfo { return remote.Registered(runtimeDir) }
+func Registered(runtimeDir string) []api.SessionInfo { return control.Registered(runtimeDir) }
 
 // Sessions lists the running sessions that are registered in runtimeDir.
-func Sessions(runtimeDir string) []api.SessionInfo { return remote.Sessions(runtimeDir) }
+func Sessions(runtimeDir string) []api.SessionInfo { return control.Sessions(runtimeDir) }
 
 // ValidateDirectory checks one working folder and completes it; see
 // [directory.Validate]. runtimeDir is where running sessions register (empty: nobody
 // is asked).
 func ValidateDirectory(d api.Directory, runtimeDir string) (api.Directory, error) {
-	return directory.Validate(d, remote.Sessions(runtimeDir))
+	return directory.Validate(d, control.Sessions(runtimeDir))
 }
 
 // DefaultUndoDir returns where the undo log of a working folder lives when nothing

@@ -7,7 +7,6 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/step"
-	"github.com/codeagent/sandbox/actors/together"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -24,11 +23,11 @@ func (s *Session) others(w *directory.Directory, only bool) (list []*directory.D
 // travel undoes or redoes steps as a whole: in all folders that belong together, or in none. Nothing else
 // comes between.
 func (s *Session) travel(ctx context.Context, how applied, r api.UndoRequest,
-	do func(context.Context, []together.Folder, api.UndoRequest) (api.UndoResult, error)) (api.UndoResult, error) {
+	do func(context.Context, []Folder, api.UndoRequest) (api.UndoResult, error)) (api.UndoResult, error) {
 	return s.inTurn(ctx, how, func(w *directory.Directory) (api.UndoResult, error) {
-		folders := []together.Folder{{Path: w.Config.Path, History: alone{s, w}}}
+		folders := []Folder{{Path: w.Config.Path, History: alone{s, w}}}
 		for _, o := range s.others(w, r.OnlyFolder || r.Exact) {
-			folders = append(folders, together.Folder{Path: o.Config.Path, History: alone{s, o}})
+			folders = append(folders, Folder{Path: o.Config.Path, History: alone{s, o}})
 		}
 		return do(ctx, folders, r)
 	})
@@ -40,17 +39,17 @@ type alone struct {
 	d *directory.Directory
 }
 
-// History implements [together.History].
+// History implements [History].
 func (a alone) History(_ context.Context, r api.HistoryRequest) ([]undolog.Entry, error) {
 	return a.d.History(r.Limit, r.Undone)
 }
 
-// Undo implements [together.History].
+// Undo implements [History].
 func (a alone) Undo(ctx context.Context, r api.UndoRequest) (api.UndoResult, error) {
 	return a.s.timed(a.d, r.DryRun, func() (*undolog.ApplyResult, error) { return a.d.Undo(ctx, optionsOf(r)) })
 }
 
-// Redo implements [together.History].
+// Redo implements [History].
 func (a alone) Redo(ctx context.Context, r api.UndoRequest) (api.UndoResult, error) {
 	return a.s.timed(a.d, r.DryRun, func() (*undolog.ApplyResult, error) { return a.d.Redo(ctx, optionsOf(r)) })
 }

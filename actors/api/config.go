@@ -123,7 +123,7 @@ type Safeguards struct {
 	// [approval.Entry].
 	Protect bool
 	Timeout time.Duration // then deny; 0 means 30 s
-	// Exempt are patterns of package glob, relative to the folder, that are
+	// Exempt are patterns of package texts, relative to the folder, that are
 	// never held.
 	Exempt []string
 }

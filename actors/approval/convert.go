@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/codeagent/sandbox/fsbridge/regular"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
 // Before version 2 of the program, answers about the network were files of their own in
@@ -63,7 +63,7 @@ func (p Places) Convert(now time.Time) (converted int, err error) {
 }
 
 func (p Places) convert(path string, now time.Time) error {
-	text, err := regular.Trusted(path, maxOldAnswer)
+	text, err := hostfs.RegularTrusted(path, maxOldAnswer)
 	if err != nil {
 		return err
 	}

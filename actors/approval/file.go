@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/codeagent/sandbox/fsbridge/regular"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
 // OrganisationFile is where an organisation keeps its rules.
@@ -52,7 +52,7 @@ func (f File) Load() ([]Rule, error) {
 	if f.Scope == Project && f.Path != "" {
 		return f.loadAccepted()
 	}
-	text, err := regular.Trusted(f.Path, MaxBytes)
+	text, err := hostfs.RegularTrusted(f.Path, MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

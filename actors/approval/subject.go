@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/codeagent/sandbox/fsbridge/printable"
+	"github.com/codeagent/sandbox/fsbridge/texts"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
@@ -120,7 +120,7 @@ func Exactly(p string) string {
 		case r == '*' || r == '\\':
 			b.WriteByte('\\')
 			b.WriteByte(p[i])
-		case !printable.Clean(r):
+		case !texts.Clean(r):
 			for _, c := range []byte(p[i : i+n]) {
 				fmt.Fprintf(&b, `\x%02x`, c)
 			}

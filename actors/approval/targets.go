@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/codeagent/sandbox/fsbridge/regular"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
 // Bounds of what is read of git's configuration.
@@ -53,7 +53,7 @@ func (g *gitConfig) roots() []string {
 		roots = append(roots, filepath.Join(g.home, ".gitconfig"))
 	}
 	dir := filepath.Join(g.folder, gitDir)
-	if text, _, err := regular.Read(dir, int64(regular.Settings().Bytes), false); err == nil { // of a worktree or a submodule
+	if text, _, err := hostfs.ReadRegular(dir, int64(hostfs.RegularSettings().Bytes), false); err == nil { // of a worktree or a submodule
 		to, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir: ")
 		if !ok {
 			return roots
@@ -61,7 +61,7 @@ func (g *gitConfig) roots() []string {
 		dir = g.from(g.folder, to)
 	}
 	common := dir
-	if text, _, err := regular.Read(filepath.Join(dir, "commondir"), int64(regular.Settings().Bytes), false); err == nil {
+	if text, _, err := hostfs.ReadRegular(filepath.Join(dir, "commondir"), int64(hostfs.RegularSettings().Bytes), false); err == nil {
 		common = g.from(dir, strings.TrimSpace(string(text)))
 	}
 	return append(roots, filepath.Join(common, "config"), filepath.Join(dir, "config.worktree"))
@@ -84,7 +84,7 @@ func (g *gitConfig) read(file string) {
 		return
 	}
 	g.seen = append(g.seen, file)
-	text, _, err := regular.Read(file, int64(regular.Settings().Bytes), true)
+	text, _, err := hostfs.ReadRegular(file, int64(hostfs.RegularSettings().Bytes), true)
 	if err != nil {
 		return
 	}

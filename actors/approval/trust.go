@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/codeagent/sandbox/fsbridge/regular"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
 // UntrustedError says that a project's file does not count until a person accepts it: somebody
@@ -44,7 +44,7 @@ func (f File) acceptedPath() string { return strings.TrimSuffix(f.Path, ".json")
 
 // accepted reads what was accepted last; without a file that is nothing.
 func (f File) accepted() (a accepted, err error) {
-	text, err := regular.Trusted(f.acceptedPath(), 2*MaxBytes)
+	text, err := hostfs.RegularTrusted(f.acceptedPath(), 2*MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return a, nil
 	}
@@ -64,7 +64,7 @@ func (f File) loadAccepted() ([]Rule, error) {
 	if err != nil {
 		return nil, &UntrustedError{err}
 	}
-	text, err := regular.Trusted(f.Path, MaxBytes)
+	text, err := hostfs.RegularTrusted(f.Path, MaxBytes)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && len(a.Digests) == 0:
 		return nil, nil
@@ -86,7 +86,7 @@ func (f File) loadAccepted() ([]Rule, error) {
 // is set if nothing is.
 func (f File) accept(text []byte, rules []Rule) (first bool, err error) {
 	a := accepted{Version: version, Digests: []string{digest(text), ""}, Rules: rules}
-	if now, err := regular.Trusted(f.Path, MaxBytes); err == nil {
+	if now, err := hostfs.RegularTrusted(f.Path, MaxBytes); err == nil {
 		a.Digests[1] = digest(now)
 	}
 	if a.Rules == nil {
@@ -113,7 +113,7 @@ func (f File) Proposal() (p Proposal) {
 	if a, err := f.accepted(); err == nil {
 		p.Accepted = a.Rules
 	}
-	text, _, err := regular.Read(f.Path, MaxBytes, true)
+	text, _, err := hostfs.ReadRegular(f.Path, MaxBytes, true)
 	if errors.Is(err, fs.ErrNotExist) {
 		p.ID = digest(nil)[:12]
 		return p

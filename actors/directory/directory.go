@@ -14,7 +14,6 @@ import (
 	"github.com/codeagent/sandbox/actors/interceptor"
 	"github.com/codeagent/sandbox/actors/watcher"
 	"github.com/codeagent/sandbox/fsbridge"
-	"github.com/codeagent/sandbox/fsbridge/allowance"
 	"github.com/codeagent/sandbox/fsbridge/files"
 	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
@@ -50,7 +49,7 @@ type Env struct {
 	// Outputs are the files that the commands' output goes to.
 	Outputs *Outputs
 	// Allowance is what the session's folders may take more; nil: whatever is there.
-	Allowance *allowance.Allowance
+	Allowance *fsbridge.Allowance
 }
 
 // Directory is one working folder of a session. What is exported is set by [Open],
@@ -68,10 +67,10 @@ type Directory struct {
 	Mismatch *undolog.VersionError
 
 	env     Env
-	counted *allowance.Folder // nil: there is no limit
-	dirs    fsbridge.DirLocks // of all that changes names in the folder
-	meta    *posixLog         // Log with the metadata that the file system cannot hold; or nil
-	lock    *readonly.Mount   // over the folder, by the policy "lock"; or nil
+	counted *fsbridge.AllowanceFolder // nil: there is no limit
+	dirs    fsbridge.DirLocks         // of all that changes names in the folder
+	meta    *posixLog                 // Log with the metadata that the file system cannot hold; or nil
+	lock    *readonly.Mount           // over the folder, by the policy "lock"; or nil
 
 	warnings Recent[undolog.Warning]
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/fsbridge/regular"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 )
@@ -46,7 +46,7 @@ func noteElsewhere(state, dir string) error {
 	if _, err := os.Lstat(notes); errors.Is(err, fs.ErrNotExist) {
 		old, _ := os.ReadDir(filepath.Join(state, "folders"))
 		for _, e := range old {
-			if b, _, err := regular.Read(filepath.Join(state, "folders", e.Name()), maxNote, false); err == nil && filepath.IsAbs(string(b)) && !Within(string(b), state) {
+			if b, _, err := hostfs.ReadRegular(filepath.Join(state, "folders", e.Name()), maxNote, false); err == nil && filepath.IsAbs(string(b)) && !Within(string(b), state) {
 				all = append(all, string(b))
 			}
 		}
@@ -60,7 +60,7 @@ func noteElsewhere(state, dir string) error {
 
 // note makes a note, if it is not there.
 func note(path, text string) error {
-	if b, _, err := regular.Read(path, maxNote, false); err == nil && string(b) == text {
+	if b, _, err := hostfs.ReadRegular(path, maxNote, false); err == nil && string(b) == text {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -95,7 +95,7 @@ func movedLog(path string) (dir, was string, ok bool) {
 	if err != nil {
 		return "", "", false
 	}
-	b, _, err := regular.Read(filepath.Join(state, "folders", key), maxNote, false)
+	b, _, err := hostfs.ReadRegular(filepath.Join(state, "folders", key), maxNote, false)
 	if err != nil || !filepath.IsAbs(string(b)) || !hypervisor.IsLog(string(b)) {
 		return "", "", false
 	}
@@ -164,7 +164,7 @@ func (d *Directory) closeLog() error {
 		return err
 	}
 	for _, note := range []string{filepath.Join(state, "folders", undolog.FolderKey(d.Config.Path)), filepath.Join(state, hypervisor.LogNotes, keyed(d.Config.UndoDir))} {
-		if b, _, rerr := regular.Read(note, maxNote, false); rerr == nil && string(b) == d.Config.UndoDir {
+		if b, _, rerr := hostfs.ReadRegular(note, maxNote, false); rerr == nil && string(b) == d.Config.UndoDir {
 			_ = os.Remove(note)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/files"
-	"github.com/codeagent/sandbox/fsbridge/printable"
+	"github.com/codeagent/sandbox/fsbridge/texts"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
@@ -112,7 +112,7 @@ const maxError = 6 << 10
 
 // Told is the text of an error as a client gets it, whatever names the text has in it: these may be of the client itself, which a model drives, or of files. It is not much longer than any of ours
 // is, and nothing in it acts on a terminal.
-func Told(text string) string { return printable.Message(text, maxError) }
+func Told(text string) string { return texts.Message(text, maxError) }
 
 // AllTold is [Told] of each text; nil of none.
 func AllTold(texts []string) (told []string) {

@@ -38,20 +38,20 @@ var known = map[string]struct {
 	"api.ErrService":                {api.ErrService, "invalid_field"},
 	"api.ErrStands":                 {api.ErrStands, "conflict"},
 	"api.ErrSetting":                {api.ErrSetting, "invalid_field"},
-	"base.ErrBusy":                  {undolog.ErrBusy, "busy"},
-	"base.ErrNoStep":                {undolog.ErrNoStep, "no_such_step"},
-	"base.ErrNothing":               {undolog.ErrNothing, "nothing_to_undo"},
+	"format.ErrBusy":                {undolog.ErrBusy, "busy"},
+	"format.ErrNoStep":              {undolog.ErrNoStep, "no_such_step"},
+	"format.ErrNothing":             {undolog.ErrNothing, "nothing_to_undo"},
 	"messages.ErrEnding":            {messages.ErrEnding, "session_ended"},
 	"api.ErrNotGiven":               {api.ErrNotGiven, "unsupported"},
-	"base.ErrMark":                  {undolog.ErrMark, "conflict"},
-	"base.ErrNoRedo":                {undolog.ErrNoRedo, "nothing_to_redo"},
-	"base.ErrGroup":                 {undolog.ErrGroup, "conflict"},
-	"base.ErrUnprotected":           {undolog.ErrUnprotected, "unprotected"},
-	"base.ErrDamaged":               {undolog.ErrDamaged, "damaged"},
-	"base.ErrEdited":                {undolog.ErrEdited, "conflict"},
-	"base.ErrElsewhere":             {undolog.ErrElsewhere, "conflict"},
-	"base.ErrClosed":                {undolog.ErrClosed, "session_ended"},
-	"base.ErrUndoDir":               {undolog.ErrUndoDir, "undo_unavailable"},
+	"format.ErrMark":                {undolog.ErrMark, "conflict"},
+	"format.ErrNoRedo":              {undolog.ErrNoRedo, "nothing_to_redo"},
+	"format.ErrGroup":               {undolog.ErrGroup, "conflict"},
+	"format.ErrUnprotected":         {undolog.ErrUnprotected, "unprotected"},
+	"format.ErrDamaged":             {undolog.ErrDamaged, "damaged"},
+	"format.ErrEdited":              {undolog.ErrEdited, "conflict"},
+	"format.ErrElsewhere":           {undolog.ErrElsewhere, "conflict"},
+	"format.ErrClosed":              {undolog.ErrClosed, "session_ended"},
+	"format.ErrUndoDir":             {undolog.ErrUndoDir, "undo_unavailable"},
 	"files.ErrTooLarge":             {files.ErrTooLarge, "too_large"},
 	"files.ErrEdit":                 {files.ErrEdit, "edit_failed"},
 	"files.ErrConflict":             {files.ErrConflict, "conflict"},
@@ -70,8 +70,11 @@ var known = map[string]struct {
 func TestSentinelsHaveCodes(t *testing.T) {
 	root := filepath.Join("..", "..")
 	found := map[string]bool{}
-	for _, dir := range []string{"messages", "actors", "actors/api", "fsbridge/undolog", "fsbridge/undolog/internal/base", "fsbridge/files", "hypervisor"} {
+	for _, dir := range []string{"messages", "actors", "actors/api", "fsbridge/undolog", "fsbridge/undolog/internal/format", "fsbridge/files", "hypervisor"} {
 		for _, name := range sentinelsIn(t, filepath.Join(root, dir)) {
+			if name == "format.ErrMalformed" { // of a record: who reads one says that the log is damaged
+				continue
+			}
 			found[name] = true
 			k, ok := known[name]
 			if !ok {

@@ -47,7 +47,7 @@ type Safeguards struct {
 	RenameOver      bool
 	Protect         bool          // entries of the folder, see Options.Entry
 	Timeout         time.Duration // how long a decision may take; bounds a hold
-	Exempt          []string      // patterns of package glob
+	Exempt          []string      // patterns of package texts
 }
 
 // Events are told to frontends. Functions may be nil; they must not block.

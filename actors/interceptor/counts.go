@@ -6,7 +6,7 @@ import (
 	"syscall"
 
 	"github.com/codeagent/sandbox/fsbridge"
-	"github.com/codeagent/sandbox/fsbridge/glob"
+	"github.com/codeagent/sandbox/fsbridge/texts"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -149,7 +149,7 @@ func objectPath(o *fsbridge.Object) string {
 	return strings.Join(parts, "/")
 }
 
-// exempt reports whether one of the patterns matches the path ([glob.MatchPath]).
+// exempt reports whether one of the patterns matches the path ([texts.MatchPath]).
 func exempt(patterns []string, name string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool { return glob.MatchPath(p, name) })
+	return slices.ContainsFunc(patterns, func(p string) bool { return texts.MatchPath(p, name) })
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge"
-	"github.com/codeagent/sandbox/fsbridge/caller"
+	"github.com/codeagent/sandbox/fsbridge/gate"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
@@ -61,7 +61,7 @@ type Hooks struct {
 	life sync.Mutex // held around lifecycle calls of the log
 
 	bridge   atomic.Pointer[bridgeBox]
-	who      *caller.Reader
+	who      *gate.ProcessReader
 	hostPID  atomic.Pointer[func(uint32) (uint32, error)]
 	assigned atomic.Pointer[assignment]
 	started  atomic.Bool
@@ -96,7 +96,7 @@ func New(o Options) *Hooks {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	h := &Hooks{o: o, who: caller.New(), log: o.Logger.With("component", "undo", "directory", o.Directory), above: aboveOf(o.Directory)}
+	h := &Hooks{o: o, who: gate.NewProcessReader(), log: o.Logger.With("component", "undo", "directory", o.Directory), above: aboveOf(o.Directory)}
 	h.looks.Store(o.Looks)
 	h.takeWrites()
 	h.debug, h.trace = h.log.Enabled(context.Background(), slog.LevelDebug), h.log.Enabled(context.Background(), levelTrace)

@@ -7,7 +7,7 @@ import (
 	"syscall"
 
 	"github.com/codeagent/sandbox/fsbridge"
-	"github.com/codeagent/sandbox/fsbridge/printable"
+	"github.com/codeagent/sandbox/fsbridge/texts"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -361,9 +361,9 @@ func (p *protection) question(step int64) string {
 	case p.why != "":
 		what = "about which a rule asks"
 	case p.below:
-		what = "and " + printable.Quoted(p.in+p.entry) + " is protected: programs may run from what is in it outside of the sandbox"
+		what = "and " + texts.Quoted(p.in+p.entry) + " is protected: programs may run from what is in it outside of the sandbox"
 	}
-	return fmt.Sprintf("Step %d is about to change %s, %s. Awaiting confirmation.", step, printable.Quoted(p.in+p.path), what)
+	return fmt.Sprintf("Step %d is about to change %s, %s. Awaiting confirmation.", step, texts.Quoted(p.in+p.path), what)
 }
 
 // settled lets r go on, or fails it: it alone, its step goes on.

@@ -3,7 +3,7 @@ package interceptor
 import (
 	"fmt"
 
-	"github.com/codeagent/sandbox/fsbridge/printable"
+	"github.com/codeagent/sandbox/fsbridge/texts"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -55,9 +55,9 @@ func (a *Actor) question(r *request, count int, paths []string) {
 func describe(kind string, step int64, count int, paths []string) string {
 	switch kind {
 	case messages.KindOverwrite:
-		return fmt.Sprintf("Step %d is about to overwrite the large file %s. Awaiting confirmation.", step, printable.Quoted(paths[0]))
+		return fmt.Sprintf("Step %d is about to overwrite the large file %s. Awaiting confirmation.", step, texts.Quoted(paths[0]))
 	case messages.KindRename:
-		return fmt.Sprintf("Step %d is about to rename over the existing file %s. Awaiting confirmation.", step, printable.Quoted(paths[0]))
+		return fmt.Sprintf("Step %d is about to rename over the existing file %s. Awaiting confirmation.", step, texts.Quoted(paths[0]))
 	}
 	return fmt.Sprintf("Step %d is attempting to delete %d files/directories. Awaiting confirmation.", step, count)
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/fsbridge/glob"
+	"github.com/codeagent/sandbox/fsbridge/texts"
 )
 
 const (
@@ -28,7 +28,7 @@ func CheckSafeguards(g api.Safeguards) (api.Safeguards, error) {
 		return g, fmt.Errorf("%w: a decision may take up to %v, not %v", api.ErrSetting, maxTimeout, g.Timeout)
 	}
 	for _, p := range g.Exempt {
-		if glob.Check(p) != nil {
+		if texts.Check(p) != nil {
 			return g, fmt.Errorf("%w: exempt pattern %q: syntax error in pattern", api.ErrSetting, p)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// agents are how clients ask before they run a command: the file with the hook, the
+// asking are how clients ask before they run a command: the file with the hook, the
 // question with the command in place of COMMAND, and where the answer has the new one.
-var agents = map[string]struct{ file, question, answer string }{
+var asking = map[string]struct{ file, question, answer string }{
 	"claude-code": {".claude/settings.json", `{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":COMMAND,"description":"d"}}`, "hookSpecificOutput.updatedInput.command"},
 	"codex":       {".codex/hooks.json", `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":COMMAND}}`, "hookSpecificOutput.updatedInput.command"},
 	"gemini-cli":  {".gemini/settings.json", `{"hook_event_name":"BeforeTool","tool_name":"run_shell_command","tool_input":{"command":COMMAND}}`, "hookSpecificOutput.tool_input.command"},
@@ -26,7 +26,7 @@ func scriptAgent(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: agent CLIENT COMMAND")
 	}
-	a, command := agents[args[0]], args[1]
+	a, command := asking[args[0]], args[1]
 	settings, err := os.ReadFile(ts.Getenv("HOME") + "/" + a.file)
 	ts.Check(err)
 	var doc any

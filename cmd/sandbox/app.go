@@ -20,19 +20,12 @@ import (
 	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/approvals"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/decisions"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/job"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/manual"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/memory"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/overlay"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/policies"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/serve"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/shortcut"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/ui"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/why"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
@@ -41,7 +34,7 @@ import (
 // app is one invocation of the program.
 type app struct {
 	stdin, stdout, stderr *os.File
-	out                   *format.Output // into stdout: what a command of ours prints
+	out                   *console.Output // into stdout: what a command of ours prints
 	flags                 globalFlags
 	keyFlags              config.FlagValues   // those that set a key of the configuration
 	places                config.Sources      // of configuration files
@@ -53,7 +46,7 @@ type app struct {
 	conf   *config.Set
 	base   *config.Set // without the project's file and most flags
 	launch *launch.Launcher
-	paint  format.Painter
+	paint  console.Painter
 	// serving: stderr is the log's alone.
 	serving bool
 	// runs: the command line is one of 'sandbox run'.
@@ -77,7 +70,7 @@ func execute(ctx context.Context, args []string, stdin, stdout, stderr *os.File)
 	debug.SetGCPercent(200)
 	memory.Limit(110 << 20)
 
-	a := &app{out: format.NewOutput(stdout), stdin: stdin, stdout: stdout, stderr: stderr, umask: hostfs.ClearUmask(), places: config.Places(), asked: shortcut.Taken()}
+	a := &app{out: console.NewOutput(stdout), stdin: stdin, stdout: stdout, stderr: stderr, umask: hostfs.ClearUmask(), places: config.Places(), asked: shortcut.Taken()}
 	if shortcut.Alone() {
 		a.ahead = launch.Prepare()
 	}
@@ -85,7 +78,7 @@ func execute(ctx context.Context, args []string, stdin, stdout, stderr *os.File)
 	root := a.rootCommand()
 	root.SetArgs(negativeSteps(root, args))
 	cmd, err := root.ExecuteContextC(ctx)
-	if status := (*exit.Error)(nil); errors.As(err, &status) {
+	if status := (*console.Error)(nil); errors.As(err, &status) {
 		signal = status.Signal
 	}
 	return a.exitStatus(cmd, err), signal
@@ -104,7 +97,7 @@ func (a *app) exitStatus(cmd *cobra.Command, err error) int {
 		return code
 	}
 	a.remark("sandbox: " + err.Error())
-	if exit.IsUsage(err) && !a.serving {
+	if console.IsUsage(err) && !a.serving {
 		fmt.Fprintf(a.stderr, "Try 'sandbox help%s'.\n", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()))
 	}
 	return code
@@ -113,21 +106,21 @@ func (a *app) exitStatus(cmd *cobra.Command, err error) int {
 // exitCode is the exit status that an error means.
 func exitCode(err error) int {
 	var (
-		status  *exit.Error
+		status  *console.Error
 		barrier *undolog.BarrierError
 		start   *hypervisor.StartError
 	)
 	switch {
 	case errors.As(err, &status):
 		return status.Code
-	case exit.IsUsage(err):
-		return exit.Misuse
+	case console.IsUsage(err):
+		return console.Misuse
 	case errors.As(err, &barrier), errors.Is(err, undolog.ErrElsewhere):
-		return exit.Barrier
+		return console.Barrier
 	case errors.As(err, &start):
 		return start.ExitCode
 	}
-	return exit.Failed
+	return console.Failed
 }
 
 // remark tells the user something: on stderr, or in the log of a server.
@@ -137,7 +130,7 @@ func (a *app) remark(text string) {
 		return
 	}
 	if term.IsTerminal(int(a.stderr.Fd())) {
-		text = format.Tame(text, false)
+		text = console.Tame(text, false)
 	}
 	fmt.Fprintln(a.stderr, text)
 }
@@ -175,7 +168,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetIn(a.stdin)
 	root.SetOut(a.out)
 	root.SetErr(a.stderr)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return exit.Usage(flagError(cmd, err)) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return console.Usage(flagError(cmd, err)) })
 
 	f := root.PersistentFlags()
 	f.StringArrayVarP(&a.flags.dirs, "working-dir", "C", nil, "working `folder`, [LABEL=]PATH[:ro], or a label (repeatable; default .)")
@@ -214,17 +207,17 @@ func (a *app) commands() []*cobra.Command {
 		a.statusCommand(), a.gcCommand(), a.inspectCommand(), a.psCommand(),
 		a.services().Service(), a.services().Kill(),
 		a.configCommand(), a.profileCommand(), a.installCommand(), a.uninstallCommand(), a.hookCommand(), a.mcpCommand(), a.guestCommand(), a.doctorCommand(), a.versionCommand(),
-		decisions.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Folder: func() (api.Directory, error) { return a.launch.FolderWithHistory() }, Now: time.Now}.Command(),
+		approvals.DecisionCommands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Folder: func() (api.Directory, error) { return a.launch.FolderWithHistory() }, Now: time.Now}.Command(),
 		a.whyCommand(),
-		ui.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Launch: func() *launch.Launcher { return a.launch }, Logger: func() *slog.Logger { return a.log }, Version: version}.Command(),
+		serve.PageCommands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Launch: func() *launch.Launcher { return a.launch }, Logger: func() *slog.Logger { return a.log }, Version: version}.Command(),
 		a.policyCommand(), a.policies().Answers(),
-		overlay.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Dir: launch.OverlayDir}.Command(),
+		launch.OverlayCommands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Dir: launch.OverlayDir}.Command(),
 		manual.Command(),
 	}
 }
 
-func (a *app) policies() policies.Commands {
-	return policies.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Places: a.policyPlaces, Effect: a.effect, Now: time.Now}
+func (a *app) policies() approvals.PolicyCommands {
+	return approvals.PolicyCommands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Places: a.policyPlaces, Effect: a.effect, Now: time.Now}
 }
 
 // policyPlaces are where the rules for the working folder are.
@@ -239,7 +232,7 @@ func (a *app) effect(r approval.Rule) (string, error) {
 	if err != nil {
 		return "", nil //nolint:nilerr // a session does not start, and says why; the rule may be what mends it
 	}
-	return why.Effect(cfg, r)
+	return approvals.Effect(cfg, r)
 }
 
 // policyCommand takes the flags that decide whether a rule has an effect.
@@ -251,11 +244,11 @@ func (a *app) policyCommand() *cobra.Command {
 
 // whyCommand takes the flags that decide what it explains.
 func (a *app) whyCommand() *cobra.Command {
-	cmd := why.Commands{
+	cmd := approvals.WhyCommands{
 		Out: a.out, JSON: func() bool { return a.flags.json }, Config: func() (api.Config, error) { return a.launch.SessionConfig() }, Policy: launch.Policy,
 		Attended: func(cfg api.Config) bool {
 			a.launch.Attended(&cfg)
-			return cfg.Attended == nil || job.Asks() || cfg.Attended()
+			return cfg.Attended == nil || console.Asks() || cfg.Attended()
 		},
 	}.Command()
 	a.addKeyFlags(cmd, "isolation", "bridge", "debug", "containers", "safeguard-protect", "safeguard-timeout", "hide", "show", "mode", "gate", "rw", "overlay", "caches", "home", "network", "allow-host", "deny-host", "profile", "agent", "allow-use", "device")
@@ -337,12 +330,12 @@ func (a *app) setUp(cmd *cobra.Command) error {
 		conf.Log.Level = "info" // nothing of a command's is on its stderr
 	}
 	asked := conf.Origin("log.level")[0].Level != config.FromDefault
-	if a.log, err = logging.New(a.stderr, conf.Log.Level, logForm(cmd.Name(), conf.Log.Format, asked)); err != nil {
-		return exit.Usage(err)
+	if a.log, err = console.NewLogger(a.stderr, conf.Log.Level, logForm(cmd.Name(), conf.Log.Format, asked)); err != nil {
+		return console.Usage(err)
 	}
 	a.launch.Log = a.log
 	a.serving = cmd.Name() == "serve"
-	a.paint = format.NewPainter(a.stdout)
+	a.paint = console.NewPainter(a.stdout)
 	return nil
 }
 
@@ -390,10 +383,10 @@ func (a *app) addProject(cmd *cobra.Command) error {
 // elsewhere.
 func (a *app) failure(cmd *cobra.Command, err error) error {
 	if cmd.Name() == "run" || cmd.Name() == "attach" {
-		return &exit.Error{Code: exit.Ours, Err: err}
+		return &console.Error{Code: console.Ours, Err: err}
 	}
 	if cmd.Name() == "hook" {
-		return &exit.Error{Code: hookFailed, Err: err}
+		return &console.Error{Code: hookFailed, Err: err}
 	}
 	return err
 }
@@ -420,30 +413,30 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 		names = append(append(names, c.Name()), c.Aliases...)
 	}
 	if meant := config.Closest(name, names); meant != "" {
-		return exit.Usagef("unknown command %q; do you mean '%s %s'?", name, cmd.CommandPath(), meant)
+		return console.Usagef("unknown command %q; do you mean '%s %s'?", name, cmd.CommandPath(), meant)
 	}
-	return exit.Usagef("unknown command %q", name)
+	return console.Usagef("unknown command %q", name)
 }
 
 // checkArgs says of arguments that check refuses what the command takes.
 func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		err := check(cmd, args)
-		if err == nil || exit.IsUsage(err) {
+		if err == nil || console.IsUsage(err) {
 			return err
 		}
 		usage := cmd.UseLine()
 		switch {
 		case len(args) == 0:
-			return exit.Usagef("an argument is missing: %s", usage)
+			return console.Usagef("an argument is missing: %s", usage)
 		case cmd.HasSubCommands():
 			return unknownCommand(cmd, args[0])
 		}
 		for n := len(args) - 1; n >= 0; n-- {
 			if check(cmd, args[:n]) == nil {
-				return exit.Usagef("%q is one argument too many: %s", args[n], usage)
+				return console.Usagef("%q is one argument too many: %s", args[n], usage)
 			}
 		}
-		return exit.Usagef("arguments are missing: %s", usage)
+		return console.Usagef("arguments are missing: %s", usage)
 	}
 }

@@ -12,8 +12,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/messages"
 )
@@ -38,10 +37,10 @@ func (a *app) decideCommand(word, short string, allow bool) *cobra.Command {
 		Args: checkArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := approval.ParseScope(scope, approval.Session); err != nil {
-				return exit.Usagef("--%s", err)
+				return console.Usagef("--%s", err)
 			}
 			if since < 0 || since > 0 && scope == string(approval.Once) {
-				return exit.Usagef("--for %s: give a time that is still to come, for an answer that is kept", since)
+				return console.Usagef("--for %s: give a time that is still to come, for an answer that is kept", since)
 			}
 			return a.decide(cmd.Context(), api.DecideRequest{ID: args[0], Allow: allow, Scope: scope, For: since, By: "cli"})
 		},
@@ -59,7 +58,7 @@ func (a *app) decide(ctx context.Context, r api.DecideRequest) error {
 	case err != nil:
 		return err
 	case len(waiting) > 1:
-		return exit.Usagef("%s waits in several sessions; name the folder with --working-dir: %s", r.ID, format.Shown(strings.Join(waiting, ", ")))
+		return console.Usagef("%s waits in several sessions; name the folder with --working-dir: %s", r.ID, console.Shown(strings.Join(waiting, ", ")))
 	}
 	found := false
 	err = a.launch.EachSession(ctx, func(s api.Service) error {

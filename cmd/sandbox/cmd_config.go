@@ -14,9 +14,7 @@ import (
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/configure"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/profile"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 )
 
 func (a *app) configCommand() *cobra.Command {
@@ -50,9 +48,9 @@ func (a *app) configShowCommand() *cobra.Command {
 			}
 			return a.out.Table(func(w io.Writer) {
 				for _, v := range values {
-					fmt.Fprintf(w, "%s = %s", v.Key, format.Shown(v.Text))
+					fmt.Fprintf(w, "%s = %s", v.Key, console.Shown(v.Text))
 					if origin {
-						fmt.Fprintf(w, "\t# %s", format.Shown(strings.Join(v.Origin, ", ")))
+						fmt.Fprintf(w, "\t# %s", console.Shown(strings.Join(v.Origin, ", ")))
 					}
 					if origin && v.Locked {
 						fmt.Fprint(w, ", locked")
@@ -77,7 +75,7 @@ func (a *app) configCheckCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			at, ok := configure.Levels[level]
 			if !ok {
-				return exit.Usagef("--level: %q is not one of organisation, user, project", level)
+				return console.Usagef("--level: %q is not one of organisation, user, project", level)
 			}
 			base, err := a.below(at)
 			if err != nil {
@@ -86,7 +84,7 @@ func (a *app) configCheckCommand() *cobra.Command {
 			if err := base.Check(args[0], at); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.stderr, "%s: nothing is wrong with it as a file of the %s\n", format.Shown(args[0]), level)
+			fmt.Fprintf(a.stderr, "%s: nothing is wrong with it as a file of the %s\n", console.Shown(args[0]), level)
 			return nil
 		},
 	}
@@ -142,7 +140,7 @@ func (a *app) configPathCommand() *cobra.Command {
 					if !p.Read {
 						note = "(not there)"
 					}
-					fmt.Fprintf(w, "%s\t%s\t%s\n", p.Level, format.Shown(p.Path), note)
+					fmt.Fprintf(w, "%s\t%s\t%s\n", p.Level, console.Shown(p.Path), note)
 				}
 			})
 		},
@@ -210,10 +208,10 @@ func (a *app) profileCommand() *cobra.Command {
 	return cmd
 }
 
-func findProfile(name string) (profile.Source, profile.Found, error) {
-	source, err := profile.Here()
+func findProfile(name string) (config.ProfileSource, config.FoundProfile, error) {
+	source, err := config.ProfilesHere()
 	if err != nil {
-		return source, profile.Found{}, err
+		return source, config.FoundProfile{}, err
 	}
 	found, err := source.Find(name)
 	return source, found, err
@@ -222,10 +220,10 @@ func findProfile(name string) (profile.Source, profile.Found, error) {
 // profileList prints all profiles; those that are wrong with what is wrong.
 func (a *app) profileList() error {
 	type row struct {
-		profile.Found
+		config.FoundProfile
 		Problem string `json:"problem,omitempty"`
 	}
-	source, err := profile.Here()
+	source, err := config.ProfilesHere()
 	if err != nil {
 		return err
 	}
@@ -236,7 +234,7 @@ func (a *app) profileList() error {
 	rows := []row{}
 	for _, name := range names {
 		found, err := source.Find(name)
-		r := row{Found: found}
+		r := row{FoundProfile: found}
 		if r.Name = name; err != nil {
 			r.Problem = strings.ReplaceAll(err.Error(), "\n", "; ")
 		}
@@ -255,15 +253,15 @@ func (a *app) profileList() error {
 			if r.Problem != "" {
 				from, what = "-", r.Problem
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\n", format.Shown(r.Name), format.Shown(from), format.Shown(what))
+			fmt.Fprintf(w, "%s\t%s\t%s\n", console.Shown(r.Name), console.Shown(from), console.Shown(what))
 		}
 	})
 }
 
 // profileNew copies a profile to the user's own.
 func (a *app) profileNew(name, from string) error {
-	if err := profile.CheckName(name); err != nil {
-		return exit.Usage(err)
+	if err := config.CheckProfileName(name); err != nil {
+		return console.Usage(err)
 	}
 	source, found, err := findProfile(from)
 	if err != nil {
@@ -282,7 +280,7 @@ func (a *app) profileNew(name, from string) error {
 	}
 	_, err = f.WriteString(found.Text)
 	if err = errors.Join(err, f.Close()); err == nil {
-		fmt.Fprintln(a.stderr, "made "+format.Shown(file))
+		fmt.Fprintln(a.stderr, "made "+console.Shown(file))
 	}
 	return err
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/approvals"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/doctor"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/why"
 	"github.com/codeagent/sandbox/hypervisor"
 )
 
@@ -30,7 +30,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		Args: checkArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if secrets && (fix || yes) {
-				return exit.Usagef("--secrets looks, and mends nothing: use it without --fix")
+				return console.Usagef("--secrets looks, and mends nothing: use it without --fix")
 			}
 			if secrets {
 				return a.secrets(cmd.Context())
@@ -53,7 +53,7 @@ func (a *app) doctorCommand() *cobra.Command {
 				a.printFindings(findings)
 			}
 			if failed > 0 {
-				return &exit.Error{Code: exit.Failed, Err: fmt.Errorf("'sandbox run' cannot work here: %d problem(s)", failed)}
+				return &console.Error{Code: console.Failed, Err: fmt.Errorf("'sandbox run' cannot work here: %d problem(s)", failed)}
 			}
 			return nil
 		},
@@ -80,7 +80,7 @@ func (a *app) secrets(ctx context.Context) (err error) {
 		dirs = append(dirs, d.Path)
 	}
 	if s.Isolation != "none" {
-		if s.Hidden, s.Notes, err = why.Hidden(cfg); err != nil {
+		if s.Hidden, s.Notes, err = approvals.Hidden(cfg); err != nil {
 			return err
 		}
 	}

@@ -8,9 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/progress"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -29,7 +27,7 @@ func (a *app) gcCommand() *cobra.Command {
 			if r.Discard {
 				doing = "discarding"
 			}
-			line := progress.On(a.stderr, doing, progress.Bytes)
+			line := console.ProgressOn(a.stderr, doing, console.ProgressBytes)
 			r.Directory, r.Progress = d.Path, line.Report
 			res, err := s.GC(cmd.Context(), r)
 			line.End()
@@ -51,7 +49,7 @@ func (a *app) discardUnopened(ctx context.Context, discard bool, dir string, cau
 	if errors.As(cause, &version) {
 		dir = version.Dir
 	}
-	if !discard || dir == "" || exit.IsUsage(cause) || errors.As(cause, new(*undolog.LockedError)) {
+	if !discard || dir == "" || console.IsUsage(cause) || errors.As(cause, new(*undolog.LockedError)) {
 		return cause
 	}
 	was, err := undolog.Inspect(dir)
@@ -66,7 +64,7 @@ func (a *app) discardUnopened(ctx context.Context, discard bool, dir string, cau
 		fmt.Fprintf(a.stderr, "sandbox: an interrupted %s was dropped, too; the folder stays as it is, perhaps half done\n", was.Half)
 	}
 	if was.Open != 0 {
-		fmt.Fprintln(a.stderr, "sandbox: the interrupted step was dropped, too; the folder stays as it is: "+format.OneLine(was.Command, 60))
+		fmt.Fprintln(a.stderr, "sandbox: the interrupted step was dropped, too; the folder stays as it is: "+console.OneLine(was.Command, 60))
 	}
 	return a.printGC(undolog.GCResult{Evicted: make([]undolog.StepID, was.Steps), Compressed: []undolog.StepID{}})
 }
@@ -76,6 +74,6 @@ func (a *app) printGC(res undolog.GCResult) error {
 		return a.out.JSON(res)
 	}
 	fmt.Fprintf(a.out, "%d steps dropped, %d compressed: %s before, %s now\n",
-		len(res.Evicted), len(res.Compressed), format.Bytes(res.BytesBefore), format.Bytes(res.BytesAfter))
+		len(res.Evicted), len(res.Compressed), console.Bytes(res.BytesBefore), console.Bytes(res.BytesAfter))
 	return nil
 }

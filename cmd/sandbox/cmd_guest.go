@@ -11,9 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/progress"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/guest/image"
 )
 
@@ -72,10 +70,10 @@ type builtImage struct {
 
 func (a *app) guestBuild(cmd *cobra.Command, o image.Options, root rootOptions, force bool) error {
 	if o.Arch != "amd64" && o.Arch != "arm64" {
-		return exit.Usagef("--arch: %q is not one of amd64, arm64", o.Arch)
+		return console.Usagef("--arch: %q is not one of amd64, arm64", o.Arch)
 	}
 	if err := root.check(); err != nil {
-		return exit.Usage(err)
+		return console.Usage(err)
 	}
 	var err error
 	if o.Dir == "" {
@@ -90,7 +88,7 @@ func (a *app) guestBuild(cmd *cobra.Command, o image.Options, root rootOptions, 
 	out := builtImage{Built: force && root.kind == "" || errors.Is(err, image.ErrNone)}
 	if out.Built {
 		a.note("building the image for " + o.Arch + "; this downloads about 30 MB")
-		line := progress.On(a.stderr, "building", nil)
+		line := console.ProgressOn(a.stderr, "building", nil)
 		i, err = image.Build(cmd.Context(), o)
 		line.End()
 	}
@@ -107,10 +105,10 @@ func (a *app) guestBuild(cmd *cobra.Command, o image.Options, root rootOptions, 
 	if a.flags.json {
 		return a.out.JSON(out)
 	}
-	fmt.Fprintf(a.out, "%s: %s\n  Linux %s for %s, %d modules, %d programs\n", format.Shown(i.Dir), builtText(out.Built), i.Manifest.Kernel, i.Manifest.Arch,
+	fmt.Fprintf(a.out, "%s: %s\n  Linux %s for %s, %d modules, %d programs\n", console.Shown(i.Dir), builtText(out.Built), i.Manifest.Kernel, i.Manifest.Arch,
 		len(i.Manifest.Modules), i.Manifest.Applets)
 	if r := out.RootFS; r != nil {
-		fmt.Fprintf(a.out, "%s: %s\n  Debian %s, %d packages, %s\n", format.Shown(r.Dir), builtText(r.Built), r.Suite, len(r.Packages), format.Bytes(r.File.Bytes))
+		fmt.Fprintf(a.out, "%s: %s\n  Debian %s, %d packages, %s\n", console.Shown(r.Dir), builtText(r.Built), r.Suite, len(r.Packages), console.Bytes(r.File.Bytes))
 	}
 	return nil
 }
@@ -170,7 +168,7 @@ func (a *app) rootBuild(ctx context.Context, o image.RootFSOptions, force bool) 
 	built := force || errors.Is(err, image.ErrNone)
 	if built {
 		a.note("building Debian for " + o.Arch + "; this downloads the packages and takes a minute or more")
-		line := progress.On(a.stderr, "building", nil)
+		line := console.ProgressOn(a.stderr, "building", nil)
 		r, err = image.BuildRootFS(ctx, o)
 		line.End()
 	}

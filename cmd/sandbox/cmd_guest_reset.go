@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/guest/image"
 )
 
@@ -46,9 +46,9 @@ func (a *app) guestListCommand() *cobra.Command {
 			return a.out.Table(func(w io.Writer) {
 				fmt.Fprintln(w, "KIND\tARCH\tVERSION\tSIZE\tBUILT\tIN")
 				for _, b := range list {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", b.Kind, b.Arch, format.Shown(b.Version), format.Bytes(b.Bytes), format.Ago(b.At, time.Now()), format.Shown(b.Dir))
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", b.Kind, b.Arch, console.Shown(b.Version), console.Bytes(b.Bytes), console.Ago(b.At, time.Now()), console.Shown(b.Dir))
 					if b.Problem != "" {
-						fmt.Fprintf(w, "\t%s\n", format.Shown(b.Problem))
+						fmt.Fprintf(w, "\t%s\n", console.Shown(b.Problem))
 					}
 				}
 			})
@@ -81,9 +81,9 @@ func (a *app) guestReset(ctx context.Context) error {
 		return a.out.JSON(w)
 	}
 	if !w.Removed {
-		fmt.Fprintf(a.out, "%s has no persistent machine\n", format.Shown(folder))
+		fmt.Fprintf(a.out, "%s has no persistent machine\n", console.Shown(folder))
 		return nil
 	}
-	fmt.Fprintf(a.out, "%s: removed %s\n", format.Shown(folder), format.Shown(filepath.Dir(disk.Path)))
+	fmt.Fprintf(a.out, "%s: removed %s\n", console.Shown(folder), console.Shown(filepath.Dir(disk.Path)))
 	return nil
 }

@@ -10,9 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/graph"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -26,7 +24,7 @@ func (a *app) historyCommand() *cobra.Command {
 		Args:    checkArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if picture && a.flags.json {
-				return exit.Usagef("--graph is a picture for people, --json is data: say one of them")
+				return console.Usagef("--graph is a picture for people, --json is data: say one of them")
 			}
 			return a.launch.Looking(cmd.Context(), func(s api.Service, d api.Directory) error {
 				return a.history(cmd.Context(), s, api.HistoryRequest{Directory: d.Path, Limit: limit, Undone: picture})
@@ -53,7 +51,7 @@ func (a *app) historyNewCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(a.stderr, "The next step begins a new history of "+format.Shown(dir.Path)+". The other one is in "+format.Shown(aside)+" now, where its folder finds it.")
+			fmt.Fprintln(a.stderr, "The next step begins a new history of "+console.Shown(dir.Path)+". The other one is in "+console.Shown(aside)+" now, where its folder finds it.")
 			return nil
 		},
 	}
@@ -68,7 +66,7 @@ func (a *app) history(ctx context.Context, s api.Service, r api.HistoryRequest) 
 	if err != nil {
 		return err
 	}
-	entries = format.WithMarks(entries, marks)
+	entries = console.WithMarks(entries, marks)
 	if a.flags.json {
 		if entries == nil {
 			entries = []undolog.Entry{}
@@ -79,12 +77,12 @@ func (a *app) history(ctx context.Context, s api.Service, r api.HistoryRequest) 
 		entries = append(openStep(ctx, s), entries...)
 	}
 	if len(entries) == 0 {
-		fmt.Fprintln(a.stderr, "No steps yet in "+format.Shown(r.Directory)+".")
+		fmt.Fprintln(a.stderr, "No steps yet in "+console.Shown(r.Directory)+".")
 		return nil
 	}
 	now := time.Now()
 	if r.Undone {
-		return graph.Draw(a.out, entries, graph.Options{Width: format.Width(a.stdout), ASCII: !format.UTF8(os.Getenv), Paint: a.paint, Now: now})
+		return console.DrawGraph(a.out, entries, console.GraphOptions{Width: console.Width(a.stdout), ASCII: !console.UTF8(os.Getenv), Paint: a.paint, Now: now})
 	}
 	return a.out.Table(func(w io.Writer) {
 		fmt.Fprintln(w, "STEP\tWHEN\tCHANGED\tSTATUS\tCOMMAND")
@@ -100,7 +98,7 @@ func openStep(ctx context.Context, s api.Service) []undolog.Entry {
 	if err != nil || st.OpenStep == nil {
 		return nil
 	}
-	e := undolog.Entry{StepID: *st.OpenStep, Type: format.TypeOpen, Command: st.OpenCommand, CommandCount: len(st.Running)}
+	e := undolog.Entry{StepID: *st.OpenStep, Type: console.TypeOpen, Command: st.OpenCommand, CommandCount: len(st.Running)}
 	if len(st.Running) > 0 {
 		e.Command, e.StartedAt = st.Running[0].Command, st.Running[0].StartedAt
 	}
@@ -108,16 +106,16 @@ func openStep(ctx context.Context, s api.Service) []undolog.Entry {
 }
 
 func (a *app) historyLine(e undolog.Entry, now time.Time) string {
-	kind, what := format.KindOf(e), format.Label(e, 80)
+	kind, what := console.KindOf(e), console.Label(e, 80)
 	switch {
-	case kind == format.KindMark:
-		return "mark\t" + format.Ago(e.StartedAt, now) + "\t\t\t" + a.paint.Kind(kind, what)
-	case kind == format.KindBarrier:
-		return "barrier\t" + format.Ago(e.StartedAt, now) + "\t" + barrierCount(e) + "\t\t" + a.paint.Kind(kind, what)
-	case kind == format.KindAmbient:
+	case kind == console.KindMark:
+		return "mark\t" + console.Ago(e.StartedAt, now) + "\t\t\t" + a.paint.Kind(kind, what)
+	case kind == console.KindBarrier:
+		return "barrier\t" + console.Ago(e.StartedAt, now) + "\t" + barrierCount(e) + "\t\t" + a.paint.Kind(kind, what)
+	case kind == console.KindAmbient:
 		what = a.paint.Dim(what)
 	case e.CommandCount > 1:
-		what = format.Label(e, 60) + a.paint.Dim("  and "+format.Commands(e.CommandCount-1))
+		what = console.Label(e, 60) + a.paint.Dim("  and "+console.Commands(e.CommandCount-1))
 	}
 	if e.Group != 0 {
 		what += a.paint.Dim(fmt.Sprintf("  [run %d]", e.Group))
@@ -126,9 +124,9 @@ func (a *app) historyLine(e undolog.Entry, now time.Time) string {
 		what += a.paint.Dim("  [looks only]")
 	}
 	if n := len(e.Barriers); n > 0 {
-		what += "  " + a.paint.Kind(format.KindBarrier, format.Barriers(e.Barriers))
+		what += "  " + a.paint.Kind(console.KindBarrier, console.Barriers(e.Barriers))
 	}
-	return fmt.Sprintf("%d\t%s\t%s\t%s\t%s", e.StepID, format.Ago(e.StartedAt, now), format.Paths(e.AffectedCount), format.EntryStatus(e), what)
+	return fmt.Sprintf("%d\t%s\t%s\t%s\t%s", e.StepID, console.Ago(e.StartedAt, now), console.Paths(e.AffectedCount), console.EntryStatus(e), what)
 }
 
 func barrierCount(e undolog.Entry) string {
@@ -136,5 +134,5 @@ func barrierCount(e undolog.Entry) string {
 	for _, b := range e.Barriers {
 		n += len(b.Paths)
 	}
-	return format.Paths(n)
+	return console.Paths(n)
 }

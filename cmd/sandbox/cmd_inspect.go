@@ -12,8 +12,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/treeview"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 )
 
 func (a *app) inspectCommand() *cobra.Command {
@@ -31,10 +30,10 @@ func (a *app) inspectCommand() *cobra.Command {
 			}
 			defer s.Close(cmd.Context())
 			if watch && (!term.IsTerminal(int(a.stdout.Fd())) || !term.IsTerminal(int(a.stdin.Fd()))) {
-				return exit.Usagef("--watch needs a terminal; use --json to follow a session from a program")
+				return console.Usagef("--watch needs a terminal; use --json to follow a session from a program")
 			}
 			if watch {
-				return treeview.Watch(cmd.Context(), a.stdin, a.stdout, s)
+				return console.WatchTree(cmd.Context(), a.stdin, a.stdout, s)
 			}
 			tree, err := s.Inspect(cmd.Context())
 			if err != nil {
@@ -43,7 +42,7 @@ func (a *app) inspectCommand() *cobra.Command {
 			if a.flags.json {
 				return a.out.JSON(tree)
 			}
-			return a.out.Table(func(w io.Writer) { treeview.Write(w, tree) })
+			return a.out.Table(func(w io.Writer) { console.WriteTree(w, tree) })
 		},
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "keep showing, as a full-screen view (q to leave)")

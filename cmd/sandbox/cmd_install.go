@@ -16,12 +16,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/classifier"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/clients"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/hook"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/inside"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/agents"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/serve"
 )
 
 // registration is what install and uninstall are asked for.
@@ -34,8 +32,8 @@ type registration struct {
 
 func (r *registration) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&r.client, "client", "", "whose files: "+strings.Join(clients.Names(), ", "))
-	f.StringVar(&r.scope, "scope", string(clients.User), "user, or project: the files in the current directory")
+	f.StringVar(&r.client, "client", "", "whose files: "+strings.Join(agents.ClientNames(), ", "))
+	f.StringVar(&r.scope, "scope", string(agents.User), "user, or project: the files in the current directory")
 	f.StringVar(&r.name, "name", "sandbox", "what the server is called there")
 	f.BoolVar(&r.mcp, "mcp", false, "the MCP server")
 	f.BoolVar(&r.shell, "shell", false, "the hook through which the client's shell commands go, and the command sandbox-undo")
@@ -43,7 +41,7 @@ func (r *registration) flags(cmd *cobra.Command) {
 	f.BoolVar(&r.force, "force", false, "also what is there under that name and is not this program's")
 	f.StringVar(&r.expect, "expect", "", "do just what was previewed: the digest that --print --json said")
 	// These fail only for flags that are not there.
-	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(clients.Names(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(agents.ClientNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("scope", cobra.FixedCompletions([]string{"user", "project"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -81,24 +79,24 @@ func (a *app) uninstallCommand() *cobra.Command {
 }
 
 // where finds the client, and the folder that its files must be in.
-func (r *registration) where() (c clients.Client, p clients.Places, within string, err error) {
+func (r *registration) where() (c agents.Client, p agents.Places, within string, err error) {
 	if r.client == "" {
-		return c, p, "", exit.Usage(errors.New("--client is missing: " + strings.Join(clients.Names(), ", ")))
+		return c, p, "", console.Usage(errors.New("--client is missing: " + strings.Join(agents.ClientNames(), ", ")))
 	}
-	if c, err = clients.Find(r.client); err != nil {
-		return c, p, "", exit.Usagef("--client: %w", err)
+	if c, err = agents.FindClient(r.client); err != nil {
+		return c, p, "", console.Usagef("--client: %w", err)
 	}
-	if r.scope != string(clients.User) && r.scope != string(clients.Project) {
-		return c, p, "", exit.Usagef("--scope: %q is not one of user, project", r.scope)
+	if r.scope != string(agents.User) && r.scope != string(agents.Project) {
+		return c, p, "", console.Usagef("--scope: %q is not one of user, project", r.scope)
 	}
 	if r.mcp && r.shell || r.both && (r.mcp || r.shell) {
-		return c, p, "", exit.Usagef("--mcp, --shell and --both exclude each other")
+		return c, p, "", console.Usagef("--mcp, --shell and --both exclude each other")
 	}
 	if r.name == "" || strings.ContainsFunc(r.name, func(c rune) bool { return c < ' ' || c == '"' || c == '\\' }) {
-		return c, p, "", exit.Usagef("--name: %q cannot be a server's name", r.name)
+		return c, p, "", console.Usagef("--name: %q cannot be a server's name", r.name)
 	}
-	p, err = clients.Here()
-	if r.scope == string(clients.Project) {
+	p, err = agents.ClientsHere()
+	if r.scope == string(agents.Project) {
 		within = p.Project
 	}
 	return c, p, within, err
@@ -115,7 +113,7 @@ func (a *app) install(r registration, extra []string) error {
 	if !r.shell && !r.both {
 		r.mcp = true
 	}
-	want := clients.Want{Name: r.name, MCP: r.mcp || r.both, Shell: r.shell || r.both, Force: r.force}
+	want := agents.Want{Name: r.name, MCP: r.mcp || r.both, Shell: r.shell || r.both, Force: r.force}
 	if want.MCP {
 		if want.Server, err = a.mcpServer(c, extra); err != nil {
 			return err
@@ -126,9 +124,9 @@ func (a *app) install(r registration, extra []string) error {
 			return err
 		}
 	}
-	parts, err := c.Parts(places, clients.Scope(r.scope), want)
+	parts, err := c.Parts(places, agents.Scope(r.scope), want)
 	if err != nil {
-		return exit.Usage(err)
+		return console.Usage(err)
 	}
 	if r.print && !a.flags.json {
 		return a.printParts(c, parts, r, want)
@@ -137,7 +135,7 @@ func (a *app) install(r registration, extra []string) error {
 	if err != nil || r.print {
 		return err
 	}
-	changes := []clients.Change{}
+	changes := []agents.Change{}
 	for _, p := range parts {
 		change, err := p.Add(within, 0o666&^os.FileMode(a.umask), time.Now())
 		if err != nil {
@@ -158,14 +156,14 @@ func (a *app) uninstall(r registration) error {
 		return err
 	}
 	all := r.both || !r.mcp && !r.shell
-	want := clients.Want{Name: r.name, MCP: r.mcp || all, Shell: r.shell || all && c.NoShell == "", Force: r.force}
+	want := agents.Want{Name: r.name, MCP: r.mcp || all, Shell: r.shell || all && c.NoShell == "", Force: r.force}
 	if want.Server.Command, err = ownPath(); err != nil {
 		return err
 	}
 	want.Hook = want.Server.Command
-	parts, err := c.Parts(places, clients.Scope(r.scope), want)
+	parts, err := c.Parts(places, agents.Scope(r.scope), want)
 	if err != nil {
-		return exit.Usage(err)
+		return console.Usage(err)
 	}
 	slices.Reverse(parts)
 	if r.print || r.expect != "" {
@@ -173,7 +171,7 @@ func (a *app) uninstall(r registration) error {
 			return err
 		}
 	}
-	changes := []clients.Change{}
+	changes := []agents.Change{}
 	for _, p := range parts {
 		change, err := p.Remove(within, time.Now())
 		if err != nil {
@@ -187,20 +185,20 @@ func (a *app) uninstall(r registration) error {
 
 // planned finds out what the parts would do. It prints that, or checks that it is what is
 // expected: the parts that it returns do that then, and nothing else.
-func (a *app) planned(r *registration, parts []clients.Part, within string, remove bool) ([]clients.Part, error) {
-	steps, err := clients.Plan(parts, within, remove)
-	if at := (*clients.PartError)(nil); errors.As(err, &at) {
-		return nil, r.refused(at.Part, clients.Change{File: at.Part.File}, at.Err)
+func (a *app) planned(r *registration, parts []agents.Part, within string, remove bool) ([]agents.Part, error) {
+	steps, err := agents.Plan(parts, within, remove)
+	if at := (*agents.PartError)(nil); errors.As(err, &at) {
+		return nil, r.refused(at.Part, agents.Change{File: at.Part.File}, at.Err)
 	}
 	if err != nil || !r.print && r.expect == "" {
 		return parts, err
 	}
-	preview, err := clients.PreviewOf(steps)
+	preview, err := agents.PreviewOf(steps)
 	if err != nil {
 		return nil, err
 	}
 	if r.expect != "" && preview.Digest != r.expect {
-		return nil, &exit.Error{Code: exit.Barrier, Err: errors.New("the files were changed since the preview, or something else was previewed; look at it again")}
+		return nil, &console.Error{Code: console.Barrier, Err: errors.New("the files were changed since the preview, or something else was previewed; look at it again")}
 	}
 	for i, s := range steps {
 		parts[i] = s.Pinned()
@@ -213,14 +211,14 @@ func (a *app) planned(r *registration, parts []clients.Part, within string, remo
 	}
 	for _, c := range preview.Changes {
 		if c.Change == "none" {
-			fmt.Fprintf(a.stderr, "%s: nothing to do\n", format.Shown(c.File))
+			fmt.Fprintf(a.stderr, "%s: nothing to do\n", console.Shown(c.File))
 			continue
 		}
 		if err := a.out.Contents(func(w io.Writer) error { _, err := io.WriteString(w, c.Diff); return err }); err != nil {
 			return nil, err
 		}
 		if c.Cut {
-			fmt.Fprintf(a.stderr, "the diff of %s is longer; its rest is not printed\n", format.Shown(c.File))
+			fmt.Fprintf(a.stderr, "the diff of %s is longer; its rest is not printed\n", console.Shown(c.File))
 		}
 	}
 	return nil, nil
@@ -229,7 +227,7 @@ func (a *app) planned(r *registration, parts []clients.Part, within string, remo
 // listClients says which clients there are, and what of ours is in their files.
 func (a *app) listClients(r registration) error {
 	only := r.client
-	r.client = cmp.Or(r.client, clients.Names()[0]) // where checks one
+	r.client = cmp.Or(r.client, agents.ClientNames()[0]) // where checks one
 	_, places, _, err := r.where()
 	if err != nil {
 		return err
@@ -238,9 +236,9 @@ func (a *app) listClients(r registration) error {
 	if err != nil {
 		return err
 	}
-	list := clients.Look(places, clients.Scope(r.scope), r.name, program)
+	list := agents.LookClients(places, agents.Scope(r.scope), r.name, program)
 	if only != "" {
-		list = slices.DeleteFunc(list, func(f clients.Found) bool { return f.Name != only })
+		list = slices.DeleteFunc(list, func(f agents.FoundClients) bool { return f.Name != only })
 	}
 	if a.flags.json {
 		return a.out.JSON(list)
@@ -250,7 +248,7 @@ func (a *app) listClients(r registration) error {
 		for _, f := range list {
 			found := "-"
 			if f.Found {
-				found = format.Shown(cmp.Or(f.Program, f.Folder))
+				found = console.Shown(cmp.Or(f.Program, f.Folder))
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, found, integrated(f.MCP), integrated(f.Shell))
 		}
@@ -258,41 +256,41 @@ func (a *app) listClients(r registration) error {
 }
 
 // integrated is a cell of that table.
-func integrated(in clients.Integration) string {
+func integrated(in agents.Integration) string {
 	switch {
 	case in.Installed:
-		return format.Shown(in.File)
+		return console.Shown(in.File)
 	case in.Why != "":
-		return "- (" + format.OneLine(in.Why, 60) + ")"
+		return "- (" + console.OneLine(in.Why, 60) + ")"
 	}
 	return "-"
 }
 
 // mcpServer is how the client is to start us.
-func (a *app) mcpServer(c clients.Client, extra []string) (clients.Server, error) {
+func (a *app) mcpServer(c agents.Client, extra []string) (agents.Server, error) {
 	if err := takes("serve", extra); err != nil {
-		return clients.Server{}, err
+		return agents.Server{}, err
 	}
 	command, err := ownPath()
 	if err != nil {
-		return clients.Server{}, err
+		return agents.Server{}, err
 	}
 	folders, err := a.folderFlags()
 	if err != nil {
-		return clients.Server{}, err
+		return agents.Server{}, err
 	}
 	switch {
 	case len(a.flags.dirs) > 0:
 	case c.Workspace != "":
 		folders = append([]string{"--working-dir", c.Workspace}, folders...)
 	case c.Homeless && len(a.conf.Directory) == 0:
-		return clients.Server{}, exit.Usagef("%s starts servers in no particular folder: name one with --working-dir", c.Title)
+		return agents.Server{}, console.Usagef("%s starts servers in no particular folder: name one with --working-dir", c.Title)
 	}
 	return c.Entry(command, slices.Concat([]string{"serve", "--protocol", "mcp"}, folders, extra))
 }
 
 // hookLine is the command line that the client is to ask, and the program in it.
-func (a *app) hookLine(c clients.Client, extra []string) (command, line string, err error) {
+func (a *app) hookLine(c agents.Client, extra []string) (command, line string, err error) {
 	if err := takes("run", extra); err != nil {
 		return "", "", err
 	}
@@ -350,7 +348,7 @@ func takes(command string, flags []string) error {
 		err = fmt.Errorf("%s takes no argument %q here", command, cmd.Flags().Arg(0))
 	}
 	if err != nil {
-		return exit.Usagef("behind --: %w", err)
+		return console.Usagef("behind --: %w", err)
 	}
 	return nil
 }
@@ -375,13 +373,13 @@ func ownPath() (string, error) {
 }
 
 // printParts writes what each file would get to stdout, and what to do with it to stderr.
-func (a *app) printParts(c clients.Client, parts []clients.Part, r registration, w clients.Want) error {
+func (a *app) printParts(c agents.Client, parts []agents.Part, r registration, w agents.Want) error {
 	for _, p := range parts {
 		snippet, err := p.Snippet()
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.stderr, "%s reads this from %s:\n", c.Title, format.Shown(p.File))
+		fmt.Fprintf(a.stderr, "%s reads this from %s:\n", c.Title, console.Shown(p.File))
 		if _, err := a.out.Write(snippet); err != nil {
 			return err
 		}
@@ -394,35 +392,35 @@ func (a *app) printParts(c clients.Client, parts []clients.Part, r registration,
 }
 
 // refused says what to do where something is in the way.
-func (r *registration) refused(p clients.Part, c clients.Change, err error) error {
-	if errors.Is(err, clients.ErrStale) {
-		return &exit.Error{Code: exit.Barrier, Err: fmt.Errorf("%s: %w; look at it again", c.File, err)}
+func (r *registration) refused(p agents.Part, c agents.Change, err error) error {
+	if errors.Is(err, agents.ErrStale) {
+		return &console.Error{Code: console.Barrier, Err: fmt.Errorf("%s: %w; look at it again", c.File, err)}
 	}
-	if errors.Is(err, clients.ErrForeign) && p.What == r.name {
+	if errors.Is(err, agents.ErrForeign) && p.What == r.name {
 		return fmt.Errorf("%s: %q is there and starts something else; choose another --name, or use --force", c.File, r.name)
 	}
-	if errors.Is(err, clients.ErrForeign) {
+	if errors.Is(err, agents.ErrForeign) {
 		return fmt.Errorf("%s is there and was not made by this program; move it away, or use --force", c.File)
 	}
 	return err
 }
 
 // registered says what was done.
-func (a *app) registered(p clients.Part, c clients.Change, done, nothing string) {
+func (a *app) registered(p agents.Part, c agents.Change, done, nothing string) {
 	if a.flags.json {
 		return
 	}
 	if !c.Changed {
-		fmt.Fprintf(a.stderr, "%s %s %s: nothing to do\n", p.What, nothing, format.Shown(c.File))
+		fmt.Fprintf(a.stderr, "%s %s %s: nothing to do\n", p.What, nothing, console.Shown(c.File))
 		return
 	}
-	fmt.Fprintf(a.stderr, "%s %s %s\n", p.What, done, format.Shown(c.File))
+	fmt.Fprintf(a.stderr, "%s %s %s\n", p.What, done, console.Shown(c.File))
 	if c.Backup != "" {
-		fmt.Fprintf(a.stderr, "as it was: %s\n", format.Shown(c.Backup))
+		fmt.Fprintf(a.stderr, "as it was: %s\n", console.Shown(c.Backup))
 	}
 }
 
-func (a *app) changes(list []clients.Change) error {
+func (a *app) changes(list []agents.Change) error {
 	if !a.flags.json {
 		return nil
 	}
@@ -438,12 +436,12 @@ func (a *app) hookCommand() *cobra.Command {
 		Short: "Answer an agent that asks, before it runs a shell command, what to run",
 		Long: "Answer an agent that asks, before it runs a shell command, what to run: the same command in 'sandbox run'.\n\n" +
 			"'sandbox install --shell' makes the agent ask. The question is JSON on stdin, the answer JSON on stdout.\n" +
-			"The exit status is 0, or 2 if the agent must not run anything. Agents: " + strings.Join(hook.Clients(), ", ") + ".",
+			"The exit status is 0, or 2 if the agent must not run anything. Agents: " + strings.Join(agents.HookClients(), ", ") + ".",
 		Args:              checkArgs(cobra.MinimumNArgs(1)),
-		ValidArgsFunction: cobra.FixedCompletions(hook.Clients(), cobra.ShellCompDirectiveNoFileComp),
+		ValidArgsFunction: cobra.FixedCompletions(agents.HookClients(), cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := a.hook(args[0], args[1:]); err != nil {
-				return &exit.Error{Code: hookFailed, Err: err}
+				return &console.Error{Code: hookFailed, Err: err}
 			}
 			return nil
 		},
@@ -454,10 +452,10 @@ func (a *app) hook(client string, flags []string) error {
 	if err := takes("run", flags); err != nil {
 		return err
 	}
-	if inside.Socket() != "" { // the agent itself runs in the sandbox: what they say of a session holds outside
+	if launch.InsideSocket() != "" { // the agent itself runs in the sandbox: what they say of a session holds outside
 		flags = nil
 	}
-	question, err := io.ReadAll(io.LimitReader(a.stdin, hook.MaxBytes+1))
+	question, err := io.ReadAll(io.LimitReader(a.stdin, agents.MaxHookBytes+1))
 	if err != nil {
 		return err
 	}
@@ -466,7 +464,7 @@ func (a *app) hook(client string, flags []string) error {
 		return err
 	}
 	c := a.conf.Classifier
-	k, err := classifier.New(classifier.Config{ReadOnly: c.ReadOnly, Write: c.Write, Destructive: c.Destructive, MaxBytes: int(c.MaxBytes)})
+	k, err := serve.NewClassifier(serve.ClassifierConfig{ReadOnly: c.ReadOnly, Write: c.Write, Destructive: c.Destructive, MaxBytes: int(c.MaxBytes)})
 	if err != nil {
 		return err
 	}
@@ -474,7 +472,7 @@ func (a *app) hook(client string, flags []string) error {
 	if _, err := exec.LookPath("bash"); err == nil {
 		shell = "bash" // what agents write for
 	}
-	answer, err := hook.Answer(client, question, hook.Options{
+	answer, err := agents.AnswerHook(client, question, agents.HookOptions{
 		Run: slices.Concat([]string{self, "run"}, flags, []string{"--"}), Shell: shell,
 		Ask: func(command string) string {
 			r := k.Classify(command)

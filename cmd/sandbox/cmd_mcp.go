@@ -9,8 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors/frontend/mcp"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/job"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 )
 
 func (a *app) mcpCommand() *cobra.Command {
@@ -19,7 +18,7 @@ func (a *app) mcpCommand() *cobra.Command {
 		Short: "Connect an MCP client to a session",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && (args[0] == "install" || args[0] == "uninstall") { // until this version they were here
-				return exit.Usagef("it is 'sandbox %s'", args[0])
+				return console.Usagef("it is 'sandbox %s'", args[0])
 			}
 			return checkArgs(cobra.NoArgs)(cmd, args)
 		},
@@ -40,7 +39,7 @@ func (a *app) mcpConnectCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), job.Heeded(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)...)
+			ctx, stop := signal.NotifyContext(cmd.Context(), console.HeededSignals(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)...)
 			defer stop()
 			return mcp.Connect(ctx, path, "", a.stdin, a.stdout)
 		},

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 )
 
 func (a *app) pendingCommand() *cobra.Command {
@@ -41,7 +41,7 @@ func (a *app) pendingCommand() *cobra.Command {
 					if p.Step != 0 {
 						step = strconv.FormatInt(int64(p.Step), 10)
 					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", p.ID, step, format.Took(time.Until(p.Deadline)), format.Shown(p.Directory), format.Shown(p.Message), asker(p))
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", p.ID, step, console.Took(time.Until(p.Deadline)), console.Shown(p.Directory), console.Shown(p.Message), asker(p))
 				}
 			})
 		},
@@ -52,11 +52,11 @@ func (a *app) pendingCommand() *cobra.Command {
 func asker(p api.Pending) string {
 	switch {
 	case len(p.Callers) > 0 && p.Callers[0].CommandLine != "":
-		return format.OneLine(p.Callers[0].CommandLine, 60)
+		return console.OneLine(p.Callers[0].CommandLine, 60)
 	case len(p.Callers) > 0:
-		return format.OneLine(p.Callers[0].Name, 60)
+		return console.OneLine(p.Callers[0].Name, 60)
 	case p.Command != "":
-		return format.OneLine(p.Command, 60)
+		return console.OneLine(p.Command, 60)
 	}
 	return "-"
 }

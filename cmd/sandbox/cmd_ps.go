@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 )
 
 func (a *app) psCommand() *cobra.Command {
@@ -40,7 +40,7 @@ func (a *app) psCommand() *cobra.Command {
 			return a.out.Table(func(w io.Writer) {
 				fmt.Fprintln(w, "SESSION\tPID\tFOLDERS")
 				for _, s := range list {
-					fmt.Fprintf(w, "%s\t%d\t%s\n", s.Session, s.PID, format.Shown(strings.Join(s.Directories, ", ")))
+					fmt.Fprintf(w, "%s\t%d\t%s\n", s.Session, s.PID, console.Shown(strings.Join(s.Directories, ", ")))
 				}
 			})
 		},

@@ -8,9 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/progress"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -25,7 +23,7 @@ func (a *app) restoreCommand() *cobra.Command {
 		Args:  checkArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if step == 0 {
-				return exit.Usagef("--step is missing: 'sandbox history' lists the steps")
+				return console.Usagef("--step is missing: 'sandbox history' lists the steps")
 			}
 			r.Step = undolog.StepID(step)
 			with := a.launch.WithService
@@ -38,7 +36,7 @@ func (a *app) restoreCommand() *cobra.Command {
 					return err
 				}
 				r.Directory, r.Path = d.Path, path
-				line := progress.On(a.stderr, "restoring", progress.Paths)
+				line := console.ProgressOn(a.stderr, "restoring", console.ProgressPaths)
 				r.Progress = line.Report
 				var res api.UndoResult
 				err = uncut(a.stderr, "the restore", func() (err error) {
@@ -50,7 +48,7 @@ func (a *app) restoreCommand() *cobra.Command {
 					return err
 				}
 				if res.PathCount == 0 && len(res.Steps) == 0 && !a.flags.json {
-					fmt.Fprintf(a.stderr, "%s is as it was before step %d; nothing was done\n", format.Shown(args[0]), step)
+					fmt.Fprintf(a.stderr, "%s is as it was before step %d; nothing was done\n", console.Shown(args[0]), step)
 				}
 				return a.printUndo("restored", res)
 			})
@@ -71,7 +69,7 @@ func (a *app) catCommand() *cobra.Command {
 		Args:  checkArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if step == 0 {
-				return exit.Usagef("--step is missing: 'sandbox history' lists the steps")
+				return console.Usagef("--step is missing: 'sandbox history' lists the steps")
 			}
 			r.Step = undolog.StepID(step)
 			return a.launch.Looking(cmd.Context(), func(s api.Service, d api.Directory) error {
@@ -97,7 +95,7 @@ func (a *app) catCommand() *cobra.Command {
 // it may be a symlink, or gone.
 func relativePath(workdir, path string) (string, error) {
 	if path == "" { // an unset variable in a script; "." is all of the folder
-		return "", exit.Usagef("the path is empty")
+		return "", console.Usagef("the path is empty")
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -105,7 +103,7 @@ func relativePath(workdir, path string) (string, error) {
 	}
 	rel, err := filepath.Rel(workdir, resolveExisting(abs))
 	if err != nil || !filepath.IsLocal(rel) {
-		return "", exit.Usagef("%s is not in the working folder %s", path, workdir)
+		return "", console.Usagef("%s is not in the working folder %s", path, workdir)
 	}
 	return rel, nil
 }

@@ -14,17 +14,14 @@ import (
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/inside"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/job"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/shortcut"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/stepline"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/variables"
+	"github.com/codeagent/sandbox/hypervisor/inherit"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -88,13 +85,13 @@ func (a *app) stepCommand() *cobra.Command {
 			"Outside, this is an error: nothing is open of which the command could be a step.",
 		Args: checkArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if inside.Socket() != "" {
+			if launch.InsideSocket() != "" {
 				return a.run(cmd.Context(), cmd, args, o)
 			}
-			if err := inside.Check(); err != nil {
+			if err := launch.CheckInside(); err != nil {
 				return err
 			}
-			return exit.Usagef("'sandbox step' is for programs inside a sandbox, and this is outside: say 'sandbox run -- %s'", api.ShellQuote(args...))
+			return console.Usagef("'sandbox step' is for programs inside a sandbox, and this is outside: say 'sandbox run -- %s'", api.ShellQuote(args...))
 		},
 	}
 	cmd.Flags().SetInterspersed(false)
@@ -106,7 +103,7 @@ func (a *app) stepCommand() *cobra.Command {
 // background.
 func (a *app) startService(ctx context.Context, cmd *cobra.Command, o runOptions, place launch.Place, r api.ServiceRequest) error {
 	if o.timeout > 0 {
-		return exit.Usagef("a service has no --timeout")
+		return console.Usagef("a service has no --timeout")
 	}
 	if err := r.Validate(); err != nil { // before a session is started for it
 		return ours(err)
@@ -140,20 +137,20 @@ func (a *app) startService(ctx context.Context, cmd *cobra.Command, o runOptions
 
 func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runOptions) (err error) {
 	if o.timeout < 0 || o.keep < 0 {
-		return exit.Usagef("--timeout and --keep must not be negative")
+		return console.Usagef("--timeout and --keep must not be negative")
 	}
 	named, err := launch.ProfileEnv(a.conf.Profile)
 	if err != nil {
 		return err
 	}
-	env, err := variables.OfCommand(os.Environ(), append(named, o.env...))
-	if bad := (*variables.BadError)(nil); errors.As(err, &bad) {
-		return exit.Usagef("--env %q: write K=V, or K to pass the variable on", bad.Addition)
+	env, err := inherit.VariablesOfCommand(os.Environ(), append(named, o.env...))
+	if bad := (*inherit.BadVariableError)(nil); errors.As(err, &bad) {
+		return console.Usagef("--env %q: write K=V, or K to pass the variable on", bad.Addition)
 	}
-	if path := inside.Socket(); path != "" && !o.attach {
+	if path := launch.InsideSocket(); path != "" && !o.attach {
 		return a.runInside(cmd, path, argv, env)
 	}
-	if err := inside.Check(); err != nil {
+	if err := launch.CheckInside(); err != nil {
 		return err
 	}
 	place, attempt, err := a.place(ctx, o)
@@ -161,7 +158,7 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 		return ours(err)
 	}
 	if cmd.Flags().Changed("service") {
-		job.Passed(a.stderr, true)
+		console.PassedSignals(a.stderr, true)
 		return ours(a.startService(ctx, cmd, o, place, api.ServiceRequest{Name: o.service, Argv: argv, Env: env, Dir: place.Dir}))
 	}
 	var signals chan os.Signal
@@ -171,8 +168,8 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 			return ours(err)
 		}
 	}
-	further := job.Passed(a.stderr, o.noFDs)
-	j := job.New(a.stdin, a.stdout, a.stderr, a.log, signals)
+	further := console.PassedSignals(a.stderr, o.noFDs)
+	j := console.NewJob(a.stdin, a.stdout, a.stderr, a.log, signals)
 	defer func() {
 		if !silent(err) { // else the program ends at once, and to give each signal its effect back takes longer than that
 			j.Close()
@@ -183,9 +180,9 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 	go j.HandleSignals(cancel)
 	defer j.LeaveTerminal() // also when something below panics
 
-	r := &running{a: a, job: j, cancel: cancel, place: place, keep: o.keep, leads: variables.LeadsOut(o.env), req: api.RunRequest{
+	r := &running{a: a, job: j, cancel: cancel, place: place, keep: o.keep, leads: inherit.VariableLeadsOut(o.env), req: api.RunRequest{
 		Argv: argv, Env: env, Dir: place.Dir, Timeout: o.timeout,
-		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, TTY: j.TTY(), Further: further, Ignored: job.Ignored(), Asks: job.Asks(), Started: j.Started,
+		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, TTY: j.TTY(), Further: further, Ignored: console.IgnoredSignals(), Asks: console.Asks(), Started: j.Started,
 		Origin: api.Origin{Frontend: "cli", Tool: "run"},
 	}}
 	attempt.Join = func(s api.Joined) error { return r.join(ctx, s) }
@@ -193,9 +190,9 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 	case o.attach:
 		attempt.Start = func() error {
 			if o.session != "" {
-				return ours(fmt.Errorf("the session %s has ended", format.Shown(o.session)))
+				return ours(fmt.Errorf("the session %s has ended", console.Shown(o.session)))
 			}
-			return ours(fmt.Errorf("no session has %s; 'sandbox start' starts one", format.Shown(place.Dir)))
+			return ours(fmt.Errorf("no session has %s; 'sandbox start' starts one", console.Shown(place.Dir)))
 		}
 	case o.keep > 0:
 		attempt.Start = func() error { return a.startBackground(cmd, o.keep) }
@@ -206,7 +203,7 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 		err = r.status
 	}
 	if sig := j.Unbegun(); sig != 0 && err != nil { // as the command would have ended
-		return &exit.Error{Code: 128 + sig, Signal: sig}
+		return &console.Error{Code: 128 + sig, Signal: sig}
 	}
 	return err
 }
@@ -230,7 +227,7 @@ func (a *app) place(ctx context.Context, o runOptions) (place launch.Place, atte
 
 // silent reports whether nothing is printed about how a command of ours ended.
 func silent(err error) bool {
-	status := (*exit.Error)(nil)
+	status := (*console.Error)(nil)
 	return err == nil || errors.As(err, &status) && status.Err == nil
 }
 
@@ -239,18 +236,18 @@ func (a *app) runInside(cmd *cobra.Command, socket string, argv, env []string) (
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		// --keep, which agents' hooks give, is about a session that lives anyway.
 		if !slices.Contains([]string{"env", "json", "verbose", "keep"}, f.Name) && err == nil {
-			err = &exit.Error{Code: exit.Ours, Err: fmt.Errorf("--%s: this is inside a sandbox, and nothing in it can change what it is; leave the flag out", f.Name)}
+			err = &console.Error{Code: console.Ours, Err: fmt.Errorf("--%s: this is inside a sandbox, and nothing in it can change what it is; leave the flag out", f.Name)}
 		}
 	})
 	if err != nil {
 		return err
 	}
 	hostfs.SetUmask(a.umask)
-	return inside.Command{
+	return launch.InsideCommand{
 		Socket: socket, Argv: argv, Env: env, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
 		Done: func(r api.InsideAnswer) {
 			if r.Others == 0 && r.Changed > 0 {
-				fmt.Fprintf(a.stderr, "step %d: %s changed\n", r.Step, format.Paths(r.Changed))
+				fmt.Fprintf(a.stderr, "step %d: %s changed\n", r.Step, console.Paths(r.Changed))
 			}
 		},
 	}.Run()
@@ -259,11 +256,11 @@ func (a *app) runInside(cmd *cobra.Command, socket string, argv, env []string) (
 // ours gives an error of our own, and no other, the status 125.
 func ours(err error) error {
 	var start *hypervisor.StartError
-	var status *exit.Error
-	if err == nil || exit.IsUsage(err) || errors.As(err, &start) || errors.As(err, &status) {
+	var status *console.Error
+	if err == nil || console.IsUsage(err) || errors.As(err, &start) || errors.As(err, &status) {
 		return err
 	}
-	return &exit.Error{Code: exit.Ours, Err: err}
+	return &console.Error{Code: console.Ours, Err: err}
 }
 
 // runStatus prints how the step ended and returns the exit status.
@@ -276,7 +273,7 @@ func (a *app) runStatus(res api.RunResult, err, closeErr error) error {
 		return err
 	}
 	if err != nil {
-		return &exit.Error{Code: exit.Ours, Err: err}
+		return &console.Error{Code: console.Ours, Err: err}
 	}
 	if a.flags.json {
 		a.printStepJSON(res)
@@ -286,17 +283,17 @@ func (a *app) runStatus(res api.RunResult, err, closeErr error) error {
 	code := res.Status.Code
 	switch res.Outcome {
 	case "failed":
-		return &exit.Error{Code: exit.Ours, Err: fmt.Errorf("step %d failed and %s: %s", res.Step, rolledBack(res, "was rolled back"), res.Reason)}
+		return &console.Error{Code: console.Ours, Err: fmt.Errorf("step %d failed and %s: %s", res.Step, rolledBack(res, "was rolled back"), res.Reason)}
 	case "denied":
 		if code == 0 {
-			code = exit.Failed
+			code = console.Failed
 		}
-		return &exit.Error{Code: code, Err: fmt.Errorf("step %d was denied and %s: %s", res.Step, rolledBack(res, "rolled back"), res.Reason)}
+		return &console.Error{Code: code, Err: fmt.Errorf("step %d was denied and %s: %s", res.Step, rolledBack(res, "rolled back"), res.Reason)}
 	}
 	if code == 0 {
 		return nil
 	}
-	ended := &exit.Error{Code: code}
+	ended := &console.Error{Code: code}
 	if res.Outcome == messages.OutcomeCompleted { // else we ended it
 		ended.Signal = res.Status.Signal
 	}
@@ -323,7 +320,7 @@ func (a *app) printStep(res api.RunResult) {
 		fmt.Fprintln(a.stderr, "sandbox: "+line)
 	}
 	if res.Others > 0 {
-		fmt.Fprintf(a.stderr, "step %d: still open, %s in it; then: sandbox show %d\n", res.Step, format.Commands(res.Others), res.Step)
+		fmt.Fprintf(a.stderr, "step %d: still open, %s in it; then: sandbox show %d\n", res.Step, console.Commands(res.Others), res.Step)
 		return
 	}
 	changed := false
@@ -335,7 +332,7 @@ func (a *app) printStep(res api.RunResult) {
 		changed = true
 		where := ""
 		if len(res.Entries) > 1 {
-			where = " in " + format.Shown(e.Directory)
+			where = " in " + console.Shown(e.Directory)
 		}
 		how := a.undoHint(e.Directory, several)
 		if e.Entry.Unprotected {

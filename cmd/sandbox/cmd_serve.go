@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/serve"
-	"github.com/codeagent/sandbox/hypervisor/variables"
+	"github.com/codeagent/sandbox/hypervisor/inherit"
 )
 
 type serveOptions struct {
@@ -29,7 +29,7 @@ func (a *app) serveCommand() *cobra.Command {
 		Args: checkArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("ui-port") && !o.ui {
-				return exit.Usagef("--ui-port says where the page is served: add --ui")
+				return console.Usagef("--ui-port says where the page is served: add --ui")
 			}
 			return a.serve(cmd.Context(), o)
 		},
@@ -48,9 +48,9 @@ func (a *app) serveCommand() *cobra.Command {
 
 func (a *app) serve(ctx context.Context, o serveOptions) error {
 	if o.protocol != "stdio" && o.protocol != "mcp" {
-		return exit.Usagef("--protocol: %q is not one of stdio, mcp", o.protocol)
+		return console.Usagef("--protocol: %q is not one of stdio, mcp", o.protocol)
 	}
-	env, err := variables.OfCommand(os.Environ(), nil)
+	env, err := inherit.VariablesOfCommand(os.Environ(), nil)
 	if err != nil {
 		return err
 	}

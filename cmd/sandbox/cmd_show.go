@@ -12,8 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -49,7 +48,7 @@ func (a *app) showOutput(ctx context.Context, s api.Service, r api.StepRequest) 
 		return err
 	}
 	if a.flags.json {
-		return a.out.JSON(format.OrEmpty(list))
+		return a.out.JSON(console.OrEmpty(list))
 	}
 	if len(list) == 0 {
 		fmt.Fprintln(a.stderr, "nothing was kept: the step's commands wrote nothing, were not an agent's, or undo.keep_output is off")
@@ -57,9 +56,9 @@ func (a *app) showOutput(ctx context.Context, s api.Service, r api.StepRequest) 
 	}
 	for _, o := range list {
 		if len(list) > 1 {
-			fmt.Fprintln(a.out, a.paint.Dim("$ "+format.OneLine(o.Command, 200)))
+			fmt.Fprintln(a.out, a.paint.Dim("$ "+console.OneLine(o.Command, 200)))
 		}
-		format.StepOutput(a.out, o, term.IsTerminal(int(a.stdout.Fd())), a.paint)
+		console.StepOutput(a.out, o, term.IsTerminal(int(a.stdout.Fd())), a.paint)
 	}
 	return nil
 }
@@ -78,33 +77,33 @@ func (a *app) show(ctx context.Context, s api.Service, r api.StepRequest) error 
 		}
 	}
 	line("step", fmt.Sprintf("%d (%s)", st.StepID, st.Type))
-	line("command", format.Shown(st.Command))
-	line("in", format.Shown(st.Dir))
-	format.StepCommands(a.out, st.Entry)
+	line("command", console.Shown(st.Command))
+	line("in", console.Shown(st.Dir))
+	console.StepCommands(a.out, st.Entry)
 	if st.Group != 0 {
 		line("run", fmt.Sprintf("%d: sandbox undo --group %d undoes all of it", st.Group, st.Group))
 	}
-	line("started", st.StartedAt.Local().Format(time.DateTime)+", "+format.Ago(st.StartedAt, time.Now()))
+	line("started", st.StartedAt.Local().Format(time.DateTime)+", "+console.Ago(st.StartedAt, time.Now()))
 	if !st.EndedAt.IsZero() {
-		line("took", format.Took(st.EndedAt.Sub(st.StartedAt)))
+		line("took", console.Took(st.EndedAt.Sub(st.StartedAt)))
 	}
-	line("status", format.EntryStatus(st.Entry))
+	line("status", console.EntryStatus(st.Entry))
 	line("damaged", st.Damaged)
-	line("keeps", format.Bytes(st.StoredBytes))
+	line("keeps", console.Bytes(st.StoredBytes))
 	if len(st.Barriers) > 0 {
-		line("barrier", format.Barriers(st.Barriers))
+		line("barrier", console.Barriers(st.Barriers))
 	}
 	for _, x := range st.Left {
-		line("left", fmt.Sprintf("%s (%s): %s", format.Shown(x.Path), x.What, x.Reason))
+		line("left", fmt.Sprintf("%s (%s): %s", console.Shown(x.Path), x.What, x.Reason))
 	}
 	for _, path := range st.NotKept {
-		line("not kept", format.Shown(path)+": an undo leaves it as it is")
+		line("not kept", console.Shown(path)+": an undo leaves it as it is")
 	}
 	if n := st.NotKeptCount - len(st.NotKept); n > 0 {
 		line("not kept", fmt.Sprintf("%d more", n))
 	}
-	line("changed", format.Paths(st.AffectedCount))
-	format.Changes(a.out, a.paint, st.Paths, 0)
+	line("changed", console.Paths(st.AffectedCount))
+	console.Changes(a.out, a.paint, st.Paths, 0)
 	return nil
 }
 
@@ -158,7 +157,7 @@ func stepArg(args []string) (undolog.StepID, error) {
 	}
 	n, err := strconv.ParseInt(args[0], 10, 64)
 	if err != nil || n == 0 {
-		return 0, exit.Usagef("%q is not a step: 'sandbox history' lists them", args[0])
+		return 0, console.Usagef("%q is not a step: 'sandbox history' lists them", args[0])
 	}
 	return undolog.StepID(n), nil
 }

@@ -14,13 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/job"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/service"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/telemetry"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/walls"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 )
@@ -39,7 +36,7 @@ func (a *app) startCommand() *cobra.Command {
 		Args: checkArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if idle <= 0 {
-				return exit.Usagef("--idle must be positive")
+				return console.Usagef("--idle must be positive")
 			}
 			if foreground {
 				return a.background(cmd.Context(), idle)
@@ -85,7 +82,7 @@ func (a *app) start(ctx context.Context, cmd *cobra.Command, idle time.Duration)
 // command. Where a command is to be run it returns messages.ErrEnding then, so that
 // the session is looked for.
 func (a *app) startBackground(cmd *cobra.Command, idle time.Duration) error {
-	job.Passed(a.stderr, true) // it would hold them for as long as it lives
+	console.PassedSignals(a.stderr, true) // it would hold them for as long as it lives
 	b, err := launch.StartBackground(a.again("start", "--foreground", "--idle", idle.String()))
 	switch {
 	case err != nil:
@@ -115,13 +112,13 @@ func (a *app) again(args ...string) []string {
 
 // background is the session, in a process of its own.
 func (a *app) background(ctx context.Context, idle time.Duration) error {
-	ctx, stop := signal.NotifyContext(ctx, job.Heeded(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)...)
+	ctx, stop := signal.NotifyContext(ctx, console.HeededSignals(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)...)
 	defer stop()
 	session, farewell, err := a.backgroundSession(ctx, stop, idle)
 	if err != nil {
 		code := exitCode(err)
 		var locked *undolog.LockedError
-		return &exit.Error{Code: code, Err: launch.Background{Error: err.Error(), Code: code, Again: errors.As(err, &locked)}.Report()}
+		return &console.Error{Code: code, Err: launch.Background{Error: err.Error(), Code: code, Again: errors.As(err, &locked)}.Report()}
 	}
 	defer farewell()
 	if err := (launch.Background{Session: session.ID(), PID: os.Getpid()}).Report(); err != nil {
@@ -137,7 +134,7 @@ func (a *app) background(ctx context.Context, idle time.Duration) error {
 }
 
 func (a *app) backgroundSession(ctx context.Context, stop func(), idle time.Duration) (api.Live, func(), error) {
-	walls.Restrain(a.launch.Log)
+	launch.Restrain(a.launch.Log)
 	if err := a.launch.Useless(); err != nil {
 		return nil, nil, err
 	}
@@ -148,7 +145,7 @@ func (a *app) backgroundSession(ctx context.Context, stop func(), idle time.Dura
 	cfg.Idle, cfg.Stop = idle, stop
 	a.launch.Attended(&cfg)
 	exporter, farewell := telemetry.Begin(ctx, telemetry.Options{Getenv: os.Getenv, Console: a.stderr, Version: version, Logger: a.log})
-	started, err := (&walls.Walls{Alone: true}).Start(ctx, cfg, a.launch.Log)
+	started, err := (&launch.Walls{Alone: true}).Start(ctx, cfg, a.launch.Log)
 	if err != nil {
 		farewell()
 		return nil, nil, err
@@ -184,7 +181,7 @@ func (a *app) stopCommand() *cobra.Command {
 func (a *app) session(ctx context.Context, id string) (api.Joined, error) {
 	if id != "" {
 		if len(a.flags.dirs) > 0 {
-			return nil, exit.Usagef("the id names the session: leave -C out")
+			return nil, console.Usagef("the id names the session: leave -C out")
 		}
 		return a.launch.SessionByID(ctx, id)
 	}
@@ -202,7 +199,7 @@ func (a *app) sessionIDs(_ *cobra.Command, args []string, _ string) (ids []cobra
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	for _, s := range list {
-		ids = append(ids, cobra.CompletionWithDesc(s.Session, format.Shown(strings.Join(s.Directories, ", "))))
+		ids = append(ids, cobra.CompletionWithDesc(s.Session, console.Shown(strings.Join(s.Directories, ", "))))
 	}
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }
@@ -232,7 +229,7 @@ func (a *app) attachCommand() *cobra.Command {
 				}
 			}
 			if len(ids) > 1 {
-				return exit.Usagef("write -- before the command: sandbox attach %s -- %s", api.ShellQuote(ids[0]), api.ShellQuote(ids[1:]...))
+				return console.Usagef("write -- before the command: sandbox attach %s -- %s", api.ShellQuote(ids[0]), api.ShellQuote(ids[1:]...))
 			}
 			o.attach, o.session = true, strings.Join(ids, "")
 			return a.run(cmd.Context(), cmd, argv, o)

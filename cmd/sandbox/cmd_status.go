@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -75,13 +75,13 @@ func (a *app) printStatus(st api.Status, session bool) {
 		line("session", "none running")
 	default:
 		line("session", "%s, %s, process %d, isolation %s, started %s",
-			st.Session, st.State, st.PID, st.Isolation, format.Ago(st.StartedAt, time.Now()))
+			st.Session, st.State, st.PID, st.Isolation, console.Ago(st.StartedAt, time.Now()))
 	}
 	if st.OpenStep != nil {
 		line("running", "step %d", *st.OpenStep)
 		if len(st.Running) > 1 {
 			for _, c := range st.Running {
-				line("", "%s, %s", format.OneLine(c.Command, 60), format.Ago(c.StartedAt, time.Now()))
+				line("", "%s, %s", console.OneLine(c.Command, 60), console.Ago(c.StartedAt, time.Now()))
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func (a *app) printStatus(st api.Status, session bool) {
 		if d.Label != "" {
 			label = d.Label + " = "
 		}
-		line("folder", "%s%s (%s)", label, format.Shown(d.Path), d.Access)
+		line("folder", "%s%s (%s)", label, console.Shown(d.Path), d.Access)
 		if d.Bridge != nil {
 			why := ""
 			if reason := st.Machine["bridge_reason"]; reason != "" {
@@ -104,14 +104,14 @@ func (a *app) printStatus(st api.Status, session bool) {
 		if d.Access == "read_only" && d.UndoDir == "" {
 			continue
 		}
-		line("undo log", "%s", format.Shown(d.UndoDir))
+		line("undo log", "%s", console.Shown(d.UndoDir))
 		if d.State != "ok" {
 			line("state", "%s %s", d.State, d.Problem)
 		}
 		if i := d.Log.Interrupted; i != nil {
-			line("attention", "%s", strings.TrimPrefix(format.Interruption(*i), "sandbox: "))
+			line("attention", "%s", strings.TrimPrefix(console.Interruption(*i), "sandbox: "))
 		}
 		line("steps", "%d to undo, %d to redo", d.Log.Steps, d.Log.Redoable)
-		line("kept", "%s, of it %s not compressed", format.Bytes(d.Log.StoredBytes), format.Bytes(d.Log.RawBytes))
+		line("kept", "%s, of it %s not compressed", console.Bytes(d.Log.StoredBytes), console.Bytes(d.Log.RawBytes))
 	}
 }

@@ -15,10 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/inside"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/progress"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -68,14 +66,14 @@ func (o undoOptions) request(args []string) (r api.UndoRequest, err error) {
 	}
 	if len(args) == 1 {
 		if n, err = strconv.Atoi(args[0]); err != nil || n < 1 {
-			return r, exit.Usagef("%q is not a %s", args[0], what)
+			return r, console.Usagef("%q is not a %s", args[0], what)
 		}
 	}
 	switch {
 	case r.AbortOpen && (o.group || r.To != ""):
-		return r, exit.Usagef("--group and --to cannot end a command that runs: say 'sandbox undo --abort' first")
+		return r, console.Usagef("--group and --to cannot end a command that runs: say 'sandbox undo --abort' first")
 	case r.To != "" && (o.group || len(args) > 0):
-		return r, exit.Usagef("--to %s says already which steps", r.To)
+		return r, console.Usagef("--to %s says already which steps", r.To)
 	case !o.group:
 		r.Count = n
 	default:
@@ -98,7 +96,7 @@ func (a *app) undoOrRedo(ctx context.Context, word string, o undoOptions, args [
 		if word == "redo" {
 			do, done, doing = a.launch.Redo, redone, "redoing"
 		}
-		line := progress.On(a.stderr, doing, progress.Paths)
+		line := console.ProgressOn(a.stderr, doing, console.ProgressPaths)
 		r.Progress = line.Report
 		var res api.UndoResult
 		err := uncut(a.stderr, "the "+word, func() (err error) {
@@ -123,15 +121,15 @@ func (a *app) markCommand() *cobra.Command {
 			"A mark can be set while no command runs, and only from outside of the sandbox. There may be 256.",
 		Args: checkArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if inside.Socket() != "" {
-				return &exit.Error{Code: exit.Ours, Err: errors.New("marks are set from outside: what runs in a sandbox may only begin and end its own steps")}
+			if launch.InsideSocket() != "" {
+				return &console.Error{Code: console.Ours, Err: errors.New("marks are set from outside: what runs in a sandbox may only begin and end its own steps")}
 			}
 			if len(args) == 0 && r.Delete {
-				return exit.Usagef("--delete needs the name of a mark")
+				return console.Usagef("--delete needs the name of a mark")
 			}
 			if len(args) == 1 {
 				if r.Name = args[0]; r.Name == "" {
-					return exit.Usagef("a mark needs a name")
+					return console.Usagef("a mark needs a name")
 				}
 			}
 			return a.launch.Looking(cmd.Context(), func(s api.Service, d api.Directory) error {
@@ -141,14 +139,14 @@ func (a *app) markCommand() *cobra.Command {
 				case err != nil:
 					return err
 				case a.flags.json:
-					return a.out.JSON(format.OrEmpty(list))
+					return a.out.JSON(console.OrEmpty(list))
 				case r.Name != "":
 					return nil
 				}
 				return a.out.Table(func(w io.Writer) {
 					fmt.Fprintln(w, "MARK\tSET\tAFTER STEP\t")
 					for _, m := range list {
-						fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", m.Name, format.Ago(m.At, time.Now()), m.After, m.Lost)
+						fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", m.Name, console.Ago(m.At, time.Now()), m.After, m.Lost)
 					}
 				})
 			})
@@ -164,9 +162,9 @@ const redone = "redone"
 // printUndo reports an undo, a redo or a restore.
 func (a *app) printUndo(done string, res api.UndoResult) error {
 	if a.flags.json {
-		res.Paths = format.OrEmpty(res.Paths)
+		res.Paths = console.OrEmpty(res.Paths)
 		for i := range res.Steps {
-			res.Steps[i].Barriers = format.OrEmpty(res.Steps[i].Barriers)
+			res.Steps[i].Barriers = console.OrEmpty(res.Steps[i].Barriers)
 		}
 		if err := a.out.JSON(res); err != nil {
 			return err
@@ -182,7 +180,7 @@ func (a *app) printUndo(done string, res api.UndoResult) error {
 func leftStatus(res api.UndoResult) error {
 	for _, x := range res.Left {
 		if x.What != "times" && !res.DryRun {
-			return &exit.Error{Code: exit.Left}
+			return &console.Error{Code: console.Left}
 		}
 	}
 	for _, other := range res.Also {
@@ -200,7 +198,7 @@ func (a *app) printLeft(res api.UndoResult) {
 		how = "would be left as it is"
 	}
 	for _, x := range res.Left {
-		fmt.Fprintf(a.stderr, "%s: %s (%s): %s\n", how, format.Shown(x.Path), x.What, x.Reason)
+		fmt.Fprintf(a.stderr, "%s: %s (%s): %s\n", how, console.Shown(x.Path), x.What, x.Reason)
 		later = later || x.What != "times" && x.What != "owner" && !x.NotKept
 	}
 	if n := res.LeftCount - len(res.Left); n > 0 {
@@ -223,7 +221,7 @@ func (a *app) printUndone(done string, res api.UndoResult, also bool) {
 	for _, e := range res.Steps {
 		line := fmt.Sprintf("step %d %s", e.StepID, how)
 		if e.Command != "" {
-			line += ": " + format.OneLine(e.Command, 60)
+			line += ": " + console.OneLine(e.Command, 60)
 		}
 		fmt.Fprintln(a.out, line)
 	}
@@ -232,7 +230,7 @@ func (a *app) printUndone(done string, res api.UndoResult, also bool) {
 		if a.flags.verbose {
 			most = 0
 		}
-		format.Changes(a.out, a.paint, res.Paths, most)
+		console.Changes(a.out, a.paint, res.Paths, most)
 	}
 	verb := "put back"
 	switch {
@@ -246,9 +244,9 @@ func (a *app) printUndone(done string, res api.UndoResult, also bool) {
 	if res.PathCount > 0 {
 		where := ""
 		if also {
-			where = " in " + format.Shown(res.Directory)
+			where = " in " + console.Shown(res.Directory)
 		}
-		fmt.Fprintf(a.out, "%s %s%s in %s\n", format.Paths(res.PathCount), verb, where, format.Took(res.Took))
+		fmt.Fprintf(a.out, "%s %s%s in %s\n", console.Paths(res.PathCount), verb, where, console.Took(res.Took))
 	}
 	a.printLeft(res)
 	for _, other := range res.Also {

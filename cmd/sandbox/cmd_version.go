@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/guestbin"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 )
 
 // These are set by the Makefile and by a release. What is not set is asked of the build,
@@ -36,7 +36,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Args:  checkArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			v := thisVersion()
-			v.Guest = len(guestbin.Embedded()) > 0
+			v.Guest = len(launch.EmbeddedGuest()) > 0
 			if info, ok := debug.ReadBuildInfo(); ok {
 				v.stamp(info.Settings)
 			}

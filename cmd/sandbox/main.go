@@ -6,9 +6,9 @@ import (
 
 	cmap "github.com/orcaman/concurrent-map"
 
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/job"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/shortcut"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/walls"
 	"github.com/codeagent/sandbox/guest/inner"
 )
 
@@ -16,11 +16,11 @@ func main() {
 	if inner.Invoked(os.Args) { // as the program inside a jail, where none is embedded
 		os.Exit(inner.Main(os.Args))
 	}
-	if job.IsWatch(os.Args) {
-		os.Exit(job.Watch(os.Args))
+	if console.IsWatch(os.Args) {
+		os.Exit(console.Watch(os.Args))
 	}
-	if walls.IsScout(os.Args) {
-		os.Exit(walls.Scout(os.Args, os.Stdin, os.Stdout))
+	if launch.IsScout(os.Args) {
+		os.Exit(launch.Scout(os.Args, os.Stdin, os.Stdout))
 	}
 	// The actor library keeps its processes in 1,024 maps of that many shards each. With
 	// the 32 that are the default, making the 32,768 maps is a tenth of what a cold

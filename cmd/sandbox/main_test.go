@@ -8,7 +8,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/codeagent/sandbox/guest/inner"
-	"github.com/codeagent/sandbox/hypervisor/descriptors"
+	"github.com/codeagent/sandbox/hypervisor/inherit"
 	"github.com/codeagent/sandbox/tests/kit/screen"
 )
 
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 		sandbox()
 	}
 	if strings.HasSuffix(os.Args[0], ".test") { // no program under test gets what whoever runs the tests has open
-		descriptors.Keep(descriptors.Passed())
+		inherit.KeepDescriptors(inherit.PassedDescriptors())
 	}
 	testscript.Main(m, map[string]func(){
 		"sandbox": sandbox,

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 )
 
 // U9: what is said of a failed step is what became of it.
@@ -20,7 +20,7 @@ func TestU9WhatBecameOfAFailedStep(t *testing.T) {
 		"denied": {"step 3 was denied and rolled back: why", "step 3 was denied and could not be rolled back: why"},
 	} {
 		for i, left := range []bool{false, true} {
-			a := &app{out: format.NewOutput(null), stdout: null, stderr: null}
+			a := &app{out: console.NewOutput(null), stdout: null, stderr: null}
 			err := a.runStatus(api.RunResult{Step: 3, Outcome: outcome, Reason: "why", Left: left}, nil, nil)
 			if err == nil || err.Error() != want[i] {
 				t.Errorf("%v, want %q", err, want[i])

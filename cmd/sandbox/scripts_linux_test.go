@@ -13,7 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/codeagent/sandbox/actors/remote"
+	"github.com/codeagent/sandbox/actors/frontend/control"
 	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/screen"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
@@ -90,7 +90,7 @@ func scriptEnvironment(env *testscript.Env) error {
 		return err
 	}
 	env.Defer(func() {
-		for _, r := range remote.Registrations(filepath.Join(run, "sandbox")) { // of a script that has failed
+		for _, r := range control.Registrations(filepath.Join(run, "sandbox")) { // of a script that has failed
 			_ = syscall.Kill(r.PID, syscall.SIGKILL)
 		}
 		os.RemoveAll(run)

@@ -13,12 +13,9 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/job"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/telemetry"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/walls"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
@@ -27,7 +24,7 @@ import (
 // running is a command of 'sandbox run', in a session of this process or of another.
 type running struct {
 	a      *app
-	job    *job.Job
+	job    *console.Job
 	cancel context.CancelFunc
 	place  launch.Place
 	keep   time.Duration
@@ -38,12 +35,12 @@ type running struct {
 
 // start runs the command in a session of its own, which ends with it.
 func (r *running) start(ctx context.Context) error {
-	walls.Restrain(r.a.launch.Log)
+	launch.Restrain(r.a.launch.Log)
 	if err := r.a.launch.Useless(); err != nil {
 		return err
 	}
 	if r.a.conf.Origin("log.level")[0].Level == config.FromDefault {
-		r.a.launch.Log = logging.Untold(r.a.launch.Log)
+		r.a.launch.Log = console.Untold(r.a.launch.Log)
 	}
 	cfg, err := r.a.launch.SessionConfig()
 	if err != nil {
@@ -53,7 +50,7 @@ func (r *running) start(ctx context.Context) error {
 	r.a.launch.Attended(&cfg)
 	exporter, farewell := telemetry.Begin(ctx, telemetry.Options{Getenv: os.Getenv, Console: r.a.stderr, Version: version, Logger: r.a.log})
 	defer farewell()
-	started, err := (&walls.Walls{Alone: true}).Start(ctx, cfg, r.a.launch.Log)
+	started, err := (&launch.Walls{Alone: true}).Start(ctx, cfg, r.a.launch.Log)
 	if err != nil {
 		return err
 	}
@@ -99,7 +96,7 @@ func (r *running) explained(res api.RunResult, folders func() []string) api.RunR
 	}
 	if res.Status.Code == gitFails && len(res.Refused) == 0 && r.a.conf.Isolation != "none" {
 		if top := launch.RepositoryAbove(r.req.Dir, folders()); top != "" {
-			res.Refused = append(res.Refused, fmt.Sprintf("the repository is that of %s, which is not in the working folder, and read-only; -C %s takes it as the folder", format.Shown(top), api.ShellQuote(top)))
+			res.Refused = append(res.Refused, fmt.Sprintf("the repository is that of %s, which is not in the working folder, and read-only; -C %s takes it as the folder", console.Shown(top), api.ShellQuote(top)))
 		}
 	}
 	for _, name := range r.leads {
@@ -124,11 +121,11 @@ func (r *running) stays(res api.RunResult) {
 	r.job.LeaveTerminal()
 	r.job.Remarks()
 	fmt.Fprintf(r.a.stderr, "sandbox: the command has ended; the session stays for %s that joined step %d; Ctrl-C ends that, too (--keep does not wait)\n",
-		format.Commands(res.Others), res.Step)
-	if job.IsPipe(r.a.stderr) {
+		console.Commands(res.Others), res.Step)
+	if console.IsPipe(r.a.stderr) {
 		_ = r.a.runStatus(res, nil, nil) // nothing more can be told later
 	}
-	if err := job.GiveUpPipes(r.a.stdin, r.a.stdout, r.a.stderr); err != nil {
+	if err := console.GiveUpPipes(r.a.stdin, r.a.stdout, r.a.stderr); err != nil {
 		r.a.log.Warn("pipes are kept open until the session ends", "component", "cli", "err", err)
 	}
 }
@@ -195,7 +192,7 @@ func (w *waiting) show() {
 	defer w.mu.Unlock()
 	if !w.ended {
 		fmt.Fprintf(w.stderr, "sandbox: waiting: as many commands run as may (%d; step %d: %s; session of process %d)\n",
-			w.now.Commands, w.now.Step, format.OneLine(w.now.Command, 60), w.pid)
+			w.now.Commands, w.now.Step, console.OneLine(w.now.Command, 60), w.pid)
 	}
 }
 

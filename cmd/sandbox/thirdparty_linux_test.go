@@ -30,7 +30,7 @@ func TestThirdPartyList(t *testing.T) {
 	}
 	guest := os.Getenv("JAIL_TEST_GUEST")
 	if guest == "" {
-		guest = filepath.Join(module, "cmd", "sandbox", "internal", "guestbin", "embed", "sandbox-guest-"+runtime.GOARCH)
+		guest = filepath.Join(module, "cmd", "sandbox", "internal", "launch", "embed", "sandbox-guest-"+runtime.GOARCH)
 	}
 	for _, program := range []string{drive.Program(t, "sandbox"), guest} {
 		info, err := buildinfo.ReadFile(program)

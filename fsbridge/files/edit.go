@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/codeagent/sandbox/fsbridge/textdiff"
+	"github.com/codeagent/sandbox/fsbridge/texts"
 )
 
 // maxDiff bounds the diff that an edit returns, in bytes.
@@ -69,7 +69,7 @@ func hint(content []byte, old string) string {
 // diff is unified and bounded.
 func diff(path string, a, b []byte) string {
 	var out bytes.Buffer
-	_ = textdiff.Unified(&out, "a/"+path, "b/"+path, a, b) // a buffer takes everything
+	_ = texts.Unified(&out, "a/"+path, "b/"+path, a, b) // a buffer takes everything
 	if out.Len() <= maxDiff {
 		return out.String()
 	}

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/codeagent/sandbox/fsbridge/glob"
+	"github.com/codeagent/sandbox/fsbridge/texts"
 )
 
 // checkGlob returns an error that says what is wrong with a pattern.
 func checkGlob(pattern string) error {
-	if err := glob.Check(pattern); err != nil {
+	if err := texts.Check(pattern); err != nil {
 		return fmt.Errorf("%w: %w", ErrPattern, err)
 	}
 	return nil
@@ -26,7 +26,7 @@ func splitGlob(pattern string) (base, rest string, dirs bool, err error) {
 	if rest, dirs = strings.CutSuffix(pattern, "/"); rest == "" {
 		return "", "", false, fmt.Errorf("%w: %q is the root of the file system", ErrOutside, pattern)
 	}
-	base, rest = glob.Split(rest)
+	base, rest = texts.Split(rest)
 	if rest == "" || rest == "." || rest == ".." {
 		base, rest = path.Join(base, rest), "**"
 		dirs = false
@@ -61,5 +61,5 @@ func newFilter(pattern string) (f filter, err error) {
 
 // takes tells whether a path, relative to where the search began, is chosen.
 func (f *filter) takes(rel string) bool {
-	return f.pattern == "" || glob.MatchPath(f.pattern, rel) != f.others
+	return f.pattern == "" || texts.MatchPath(f.pattern, rel) != f.others
 }

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/glob"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/texts"
 )
 
 // Glob finds files, or directories, by a pattern. Symlinks are found as such and
@@ -43,7 +43,7 @@ func (f *Folder) Glob(ctx context.Context, r GlobRequest) (Found, error) {
 			return true, nil
 		}
 		p := join(d.shown, name)
-		if !glob.Match(rest, below(p, start)) {
+		if !texts.Match(rest, below(p, start)) {
 			return true, nil
 		}
 		st, err := hostfs.StatAt(d.fd, name)

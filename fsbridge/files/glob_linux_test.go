@@ -87,7 +87,7 @@ func TestGlobAsDoublestar(t *testing.T) {
 			t.Skip("the library finds file in file/**")
 		}
 		var want []string
-		theirs := strings.ReplaceAll(pattern, "[!a]", "[!a/]") // see package glob
+		theirs := strings.ReplaceAll(pattern, "[!a]", "[!a/]") // see package texts
 		for _, n := range names {
 			if ok, err := doublestar.Match(theirs, n); err != nil {
 				t.Skip(err)

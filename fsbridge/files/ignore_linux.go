@@ -5,14 +5,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/gitignore"
+	"github.com/codeagent/sandbox/fsbridge/gitfiles"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
 // ignoresAbove returns what the directories above one say. Whether they ignore
 // it is not asked: somebody has named it.
-func (f *Folder) ignoresAbove(dir string) gitignore.Rules {
-	var g gitignore.Rules
+func (f *Folder) ignoresAbove(dir string) gitfiles.IgnoreRules {
+	var g gitfiles.IgnoreRules
 	if dir == "." {
 		return g
 	}

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/gitignore"
+	"github.com/codeagent/sandbox/fsbridge/gitfiles"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
@@ -35,7 +35,7 @@ type dir struct {
 
 	users   atomic.Int32
 	entries []dirent
-	ignores gitignore.Rules
+	ignores gitfiles.IgnoreRules
 }
 
 type dirent struct {

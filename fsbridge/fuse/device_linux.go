@@ -13,7 +13,6 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/fuseproto"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
-	"github.com/codeagent/sandbox/fsbridge/workers"
 )
 
 // device reads requests from /dev/fuse, has go-fuse perform them, and writes the
@@ -24,7 +23,7 @@ type device struct {
 	fd      int
 	handler *fuseproto.Handler
 	log     *slog.Logger
-	workers *workers.Pool
+	workers *fuseproto.Pool
 
 	mu      sync.Mutex
 	inputs  [][]byte // of nobody; so are outputs
@@ -44,7 +43,7 @@ const (
 	spareBuffers = 4
 )
 
-// reader is a worker's [workers.Source].
+// reader is a worker's [fuseproto.Source].
 type reader struct {
 	d  *device
 	in []byte // the request, in small or in input
@@ -57,14 +56,14 @@ type reader struct {
 	reply  [smallBytes]byte
 }
 
-var _ workers.Source = (*reader)(nil)
+var _ fuseproto.Source = (*reader)(nil)
 
 // newDevice makes a device of an open connection and answers its first request,
 // which is INIT. It takes fd over unless it fails.
 func newDevice(fd int, tree *vfs.Tree, log *slog.Logger) (*device, error) {
 	d := &device{
 		fd: fd, log: log, handler: fuseproto.NewLockingHandler(tree, log),
-		workers: workers.New(workers.Options{MaxSpin: maxSpin, StallAfter: stallAfter}),
+		workers: fuseproto.NewPool(fuseproto.PoolOptions{MaxSpin: maxSpin, StallAfter: stallAfter}),
 	}
 	tree.OnHeld(d.workers.HeldUp)
 	if err := unix.SetNonblock(fd, true); err != nil {
@@ -105,8 +104,8 @@ func (d *device) spare(list *[][]byte) []byte {
 	return make([]byte, requestBytes)
 }
 
-// Another implements [workers.Source].
-func (r *reader) Another(instead bool) workers.Source {
+// Another implements [fuseproto.Source].
+func (r *reader) Another(instead bool) fuseproto.Source {
 	next := &reader{d: r.d}
 	if instead && !r.large {
 		next.input, r.input = r.input, nil
@@ -116,7 +115,7 @@ func (r *reader) Another(instead bool) workers.Source {
 	return next
 }
 
-// Leave implements [workers.Source].
+// Leave implements [fuseproto.Source].
 func (r *reader) Leave() {
 	d := r.d
 	d.mu.Lock()
@@ -129,24 +128,24 @@ func (r *reader) Leave() {
 	}
 }
 
-// Take implements [workers.Source].
-func (r *reader) Take() (uint64, workers.Taken) {
+// Take implements [fuseproto.Source].
+func (r *reader) Take() (uint64, fuseproto.PoolTaken) {
 	switch errno := r.read(); errno {
 	case 0:
 		if len(r.in) < fuseproto.HeaderBytes { // never, with this kernel
 			r.d.log.Error("a request was too short", "bytes", len(r.in))
-			return 0, workers.Again
+			return 0, fuseproto.PoolAgain
 		}
-		return binary.NativeEndian.Uint64(r.in[8:]), workers.Request
+		return binary.NativeEndian.Uint64(r.in[8:]), fuseproto.PoolRequest
 	case syscall.EAGAIN:
-		return 0, workers.Nothing
+		return 0, fuseproto.PoolNothing
 	case syscall.EINTR, syscall.ENOENT: // ENOENT: it was interrupted before we came
-		return 0, workers.Again
+		return 0, fuseproto.PoolAgain
 	case syscall.ENODEV:
-		return 0, workers.Gone
+		return 0, fuseproto.PoolGone
 	default:
 		r.d.log.Error("no more requests can be read", "err", errno)
-		return 0, workers.Gone
+		return 0, fuseproto.PoolGone
 	}
 }
 
@@ -164,12 +163,12 @@ func (r *reader) read() syscall.Errno {
 	return 0
 }
 
-// Wait implements [workers.Source].
+// Wait implements [fuseproto.Source].
 func (r *reader) Wait() {
 	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(r.d.fd), Events: unix.POLLIN}}, -1)
 }
 
-// Perform implements [workers.Source].
+// Perform implements [fuseproto.Source].
 func (r *reader) Perform() {
 	out := r.reply[:]
 	switch binary.NativeEndian.Uint32(r.in[4:]) {

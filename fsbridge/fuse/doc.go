@@ -5,7 +5,7 @@
 //
 // Workers read requests from /dev/fuse, have them performed (package fuseproto) and
 // write the replies. While an operation is held or takes long, another worker takes
-// the next requests (package workers), so that it holds up nobody else.
+// the next requests (package fuseproto), so that it holds up nobody else.
 //
 // # Caches
 //

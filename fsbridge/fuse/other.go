@@ -10,8 +10,8 @@ import (
 	"runtime"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/fuseproto"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
-	"github.com/codeagent/sandbox/fsbridge/wake"
 )
 
 var errUnsupported = fmt.Errorf("fuse: %w on %s", errors.ErrUnsupported, runtime.GOOS)
@@ -22,7 +22,7 @@ type Server struct{}
 var _ fsbridge.Bridge = (*Server)(nil)
 
 // ServeFile fails with [errors.ErrUnsupported].
-func ServeFile(dev *os.File, o vfs.Options, touch wake.Touch) (*Server, error) {
+func ServeFile(dev *os.File, o vfs.Options, touch fuseproto.TouchWaker) (*Server, error) {
 	return nil, errUnsupported
 }
 

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/fuseproto"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
-	"github.com/codeagent/sandbox/fsbridge/wake"
 )
 
 // Server serves a [vfs.Tree] to the kernel through one /dev/fuse connection. It
@@ -31,7 +31,7 @@ type Server struct {
 	err     error
 	noEpoch atomic.Bool // the kernel is older than 6.16
 	stuck   atomic.Int32
-	waker   *wake.Waker // nil: nobody is woken
+	waker   *fuseproto.Waker // nil: nobody is woken
 
 	busyMu  sync.Mutex
 	busy    map[uint64]busyFile // files that perhaps only the workload writes to
@@ -50,8 +50,8 @@ var _ fsbridge.Bridge = (*Server)(nil)
 // which it takes over, also on error. It returns once the kernel's first
 // request was answered. touch, which may be nil, has somebody inside told of edits
 // from outside, for which the kernel makes no events.
-func ServeFile(dev *os.File, o vfs.Options, touch wake.Touch) (*Server, error) {
-	waker := wake.New(touch)
+func ServeFile(dev *os.File, o vfs.Options, touch fuseproto.TouchWaker) (*Server, error) {
+	waker := fuseproto.NewWaker(touch)
 	if waker != nil {
 		o.Touch = waker.Time()
 	}

@@ -43,4 +43,41 @@
 //
 // Requests may come from a hostile kernel. Their header must be there; everything
 // else is checked by go-fuse or by the tree. A panic costs one EIO.
+//
+// # Wake
+//
+// Wake lets programs inside a guest hear of edits from outside, where the guest's kernel
+// makes no events for them: inotify looks at what passes through the guest's own mount.
+//
+// For each file that was edited the guest's first process sets the modification time, through the
+// mount, to a value that only it and the bridge know ([Waker.Time]). Who watches the file, or its directory, hears
+// that it was modified (IN_MODIFY). For a file that was removed the directory is touched. The bridge knows
+// the value ([vfs.Options].Touch) and sets nothing, whoever asks and whenever. So it is no write: nothing is
+// captured, no step has it, and the guest is answered with the file's own times.
+//
+// Trust:
+//
+// The value is random for each bridge. A guest that sends it itself has its own change of a
+// modification time ignored, and no more.
+//
+// # Workers
+//
+// Workers takes requests from a transport and has them performed, each
+// worker one at a time.
+//
+// One worker takes and performs, so that a request wakes nobody but that one, and
+// that one is where the last request ran. A second one, ready to take the next
+// request meanwhile, costs more than most requests do. The worker gets company in
+// three cases: somebody has to decide about its request ([Pool.HeldUp]), its request
+// takes longer than Options.StallAfter, or there was always a next request for
+// 250 microseconds. A worker that has been replaced, or that finds nothing to do
+// beside another, ends. So a request that is held for minutes holds up no other.
+//
+// A transport implements [Source]: how to take a request, to wait for one, and to
+// perform it. The package trusts it to wait nowhere else.
+//
+// Locks:
+//
+// Pool.mu alone, which is never held while a request is taken or performed;
+// Source.Another and Source.Leave are called under it.
 package fuseproto

@@ -8,8 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/codeagent/sandbox/fsbridge/caller"
-	"github.com/codeagent/sandbox/fsbridge/printable"
+	"github.com/codeagent/sandbox/fsbridge/texts"
 )
 
 // MaxQuestions is how many questions of a [Gate] wait for answers at once.
@@ -24,17 +23,17 @@ type Question struct {
 	Path string
 	Dir  bool
 	// Callers are the first program that waits and its parents, if they could be found out.
-	Callers []caller.Process
+	Callers []CallingProcess
 }
 
 // String is the question for people.
 func (q Question) String() string {
-	s := "read " + printable.Name(q.Path)
+	s := "read " + texts.Name(q.Path)
 	if q.Dir {
 		s += " and everything in it"
 	}
 	if len(q.Callers) > 0 {
-		s += " (for " + printable.Name(q.Callers[0].Name) + ")"
+		s += " (for " + texts.Name(q.Callers[0].Name) + ")"
 	}
 	return s
 }
@@ -136,7 +135,7 @@ func (g *Gate) allowed(path string) bool {
 
 // admit returns whether a name that is no passage may be looked up, and waits for
 // that. It returns an error if ctx ends first. who, if not nil, finds out who asks: for a question only. Nobody is asked for us, nor do we wait.
-func (g *Gate) admit(ctx context.Context, q Question, who func() []caller.Process, ours bool) (bool, error) {
+func (g *Gate) admit(ctx context.Context, q Question, who func() []CallingProcess, ours bool) (bool, error) {
 	g.mu.Lock()
 	allow, ok := g.decided[q.Path]
 	g.mu.Unlock()
@@ -183,7 +182,7 @@ func (g *Gate) leave(path string, a *asked) {
 }
 
 // ask begins a question. The caller has the lock.
-func (g *Gate) ask(q Question, who func() []caller.Process) *asked {
+func (g *Gate) ask(q Question, who func() []CallingProcess) *asked {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &asked{done: make(chan struct{}), cancel: cancel}
 	g.asked[q.Path] = a

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/codeagent/sandbox/fsbridge/caller"
 )
 
 // patience bounds what waits in these tests; nothing waits that long but on a failure.
@@ -279,7 +277,7 @@ func FuzzQuestion(f *testing.F) {
 		f.Add(s, s)
 	}
 	f.Fuzz(func(t *testing.T, path, program string) {
-		q := Question{Path: path, Callers: []caller.Process{{Name: program}}, Dir: true}.String()
+		q := Question{Path: path, Callers: []CallingProcess{{Name: program}}, Dir: true}.String()
 		for _, r := range q {
 			if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
 				t.Fatalf("%q has %U", q, r)

@@ -19,8 +19,6 @@ import (
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
-
-	"github.com/codeagent/sandbox/fsbridge/caller"
 )
 
 // cached is how long the kernel may keep what it was told; so long an answer that is taken back holds on.
@@ -38,7 +36,7 @@ func (g *Gate) Serve(dev *os.File, m Mount) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(&os.PathError{Op: "open", Path: g.o.Path, Err: err}, dev.Close())
 	}
-	v := &view{g: g, m: m, who: caller.New(), hidden: make(map[id]bool), passages: make(map[string]*fs.Inode), nodes: make(map[*node]bool), promoted: make(map[string]id)}
+	v := &view{g: g, m: m, who: NewProcessReader(), hidden: make(map[id]bool), passages: make(map[string]*fs.Inode), nodes: make(map[*node]bool), promoted: make(map[string]id)}
 	for _, h := range m.Hidden {
 		var st unix.Stat_t
 		if unix.Lstat(filepath.Join(g.o.Path, h), &st) == nil {
@@ -77,7 +75,7 @@ type view struct {
 	g      *Gate
 	m      Mount
 	hidden map[id]bool
-	who    *caller.Reader
+	who    *ProcessReader
 
 	mu       sync.Mutex
 	passages map[string]*fs.Inode // those that were looked up, by path
@@ -119,12 +117,12 @@ func (v *view) refuses(path string, st *unix.Stat_t) bool {
 }
 
 // callers finds out who asks.
-func (v *view) callers(ctx context.Context) func() []caller.Process {
+func (v *view) callers(ctx context.Context) func() []CallingProcess {
 	from, ok := fuse.FromContext(ctx)
 	if !ok {
 		return nil
 	}
-	return func() []caller.Process {
+	return func() []CallingProcess {
 		pid := from.Pid
 		if v.m.HostPID != nil {
 			var err error

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/fuseproto"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
-	"github.com/codeagent/sandbox/fsbridge/wake"
 )
 
 // Caches reaches the caches of a guest that is served by something other
@@ -18,7 +18,7 @@ type Caches struct {
 	Drop func(Stale) error
 	Sync func(ctx context.Context) error
 	// Waker is told what somebody outside changed when it was dropped; nil: nobody is.
-	Waker *wake.Waker
+	Waker *fuseproto.Waker
 }
 
 // Fence has the guest write back, if a file of its tree is open for writing (a

@@ -25,4 +25,12 @@
 // in [Root] and [DirCache]. Created files get exactly the mode that is asked
 // for: [ClearUmask] must have been called once by the program, since the
 // process's umask is the only global that could interfere.
+//
+// # Regular
+//
+// Regular reads files that somebody else may have made, and may exchange
+// meanwhile: a configuration in a project, a file of git's, an agent's settings. What is
+// read is a regular file and not too large, and nobody is waited for, as a named pipe
+// would have it. A file whose text decides something ([RegularTrusted]) also belongs to this user
+// or to root, and nobody else can write to it or exchange it.
 package hostfs

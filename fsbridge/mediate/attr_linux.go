@@ -11,10 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/proctext"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
-	"github.com/codeagent/sandbox/fsbridge/policy"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -85,13 +83,13 @@ func (c *call) changeOutside(p *place, set func(fd int) error) error {
 	fd := p.obj
 	if fd < 0 {
 		var errno syscall.Errno
-		if fd, errno = rawfs.OpenAt(p.dir, p.cName(), unix.O_PATH|unix.O_NOFOLLOW); errno != 0 {
+		if fd, errno = rawOpenAt(p.dir, p.cName(), unix.O_PATH|unix.O_NOFOLLOW); errno != 0 {
 			return errno
 		}
-		defer rawfs.Close(fd)
+		defer rawClose(fd)
 	}
-	var i rawfs.Info
-	switch errno := rawfs.Look(fd, rawfs.Empty, &i); {
+	var i rawInfo
+	switch errno := rawLook(fd, rawEmpty, &i); {
 	case errno != 0:
 		return errno
 	case i.ID != p.is.ID || i.Mount != p.is.Mount:
@@ -193,7 +191,7 @@ func (c *call) changeGranted(p *place, do func(f *Folder, node uint64) error) (a
 // open, of a file that was granted, has a name and is in the tree. If the tree has lost that name,
 // it says ESTALE, and the call is looked at anew.
 func (c *call) changeOpen(fd int, do func(f *Folder, node uint64) error) (a answer, known bool) {
-	var is rawfs.Info
+	var is rawInfo
 	var unusable bool
 	if c.again || fd < 0 || !c.whereabouts(fd, &is, &unusable) || unusable || is.Type() != syscall.S_IFREG || is.Nlink == 0 {
 		return answer{}, false
@@ -229,7 +227,7 @@ func (c *call) setAttrOutside(fd int, in *vfs.SetAttr) error {
 	if in.Set&vfs.SetMode != 0 {
 		mode := in.Mode
 		if c.s.onHost(c.a.is.Mount) {
-			mode, _ = policy.Mode(c.a.is.Type(), mode)
+			mode, _ = fsbridge.ModePolicy(c.a.is.Type(), mode)
 		}
 		return hostfs.ChmodFD(fd, mode)
 	}
@@ -276,7 +274,7 @@ func (c *call) chmod(dirfd, at, how int, mode uint32) answer {
 
 // own tells whether fd lies in the guest's own directory, or is it.
 func (s *Server) own(fd int) bool {
-	path, ok := rawfs.PathOf(fd)
+	path, ok := rawPathOf(fd)
 	rest, below := strings.CutPrefix(path, s.guest.Own)
 	return ok && below && s.guest.Own != "" && (rest == "" || rest[0] == '/')
 }
@@ -448,7 +446,7 @@ func (c *call) access(dirfd, at int, mode uint32, flags int) answer {
 }
 
 // access asks the host's mount, by a name: to open a directory takes rights of its own.
-func (f *Folder) access(is *rawfs.Info, node uint64, mode uint32) error {
+func (f *Folder) access(is *rawInfo, node uint64, mode uint32) error {
 	o := f.tree.Object(is.ID)
 	if o == nil || f.tree.NodeID(is.ID) != node {
 		return syscall.ESTALE
@@ -465,27 +463,27 @@ func (f *Folder) access(is *rawfs.Info, node uint64, mode uint32) error {
 	if err != nil {
 		return err
 	}
-	defer rawfs.Close(fd)
+	defer rawClose(fd)
 	return unix.Faccessat2(fd, name, mode, flags)
 }
 
 // onlyPath tells whether a descriptor of the caller's, which was just found, is O_PATH.
 func (c *call) onlyPath(fd int) bool {
-	var link rawfs.Info
+	var link rawInfo
 	c.identity.Workload()
-	errno := rawfs.Look(c.th.Proc, rawfs.Numbered(c.small[:], "fd/", uint64(fd)), &link)
+	errno := rawLook(c.th.Proc, rawNumbered(c.small[:], "fd/", uint64(fd)), &link)
 	c.identity.Starter()
 	if errno == 0 && link.Mode&0o600 != 0 {
 		return false // the mode of the link in /proc says what it is open for
 	}
-	info, errno := c.procFile(rawfs.Numbered(c.small[:], "fdinfo/", uint64(fd)), 0)
+	info, errno := c.procFile(rawNumbered(c.small[:], "fdinfo/", uint64(fd)), 0)
 	if errno != 0 {
 		return false
 	}
-	defer rawfs.Close(info)
+	defer rawClose(info)
 	c.identity.Workload()
 	data, err := os.ReadFile("/proc/self/fd/" + strconv.Itoa(info))
 	c.identity.Starter()
-	flags, ok := proctext.Flags(data)
+	flags, ok := procFlags(data)
 	return err == nil && ok && flags&unix.O_PATH != 0
 }

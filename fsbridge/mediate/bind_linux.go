@@ -9,9 +9,6 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/proctext"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 )
 
 // bind answers bind(2) of a unix socket to a path: we bind the caller's socket on the
@@ -51,7 +48,7 @@ func (c *call) bind() answer {
 	if err != nil {
 		return native
 	}
-	defer rawfs.Close(socket)
+	defer rawClose(socket)
 	if domain, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil || domain != unix.AF_UNIX || !c.valid() {
 		return native
 	}
@@ -82,7 +79,7 @@ func (c *call) descriptor(fd int) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	defer rawfs.Close(process)
+	defer rawClose(process)
 	return unix.PidfdGetfd(process, fd, 0)
 }
 
@@ -92,7 +89,7 @@ func (c *call) process() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	pid, ok := proctext.Process(data)
+	pid, ok := procProcess(data)
 	if !ok {
 		return 0, syscall.ESRCH
 	}

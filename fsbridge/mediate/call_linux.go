@@ -7,10 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/callers"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/identity"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/notify"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -25,18 +22,18 @@ type call struct {
 	worker   *worker
 	waits    func() // another worker is to answer others meanwhile; a field, because the handlers lead to it and it leads to them
 	index    uint64 // of the worker, from 1 on: [vfs.Request.ID]
-	identity identity.Identity
+	identity threadIdentity
 	stay     notify.Stay
 
 	n      notify.Notification
-	th     *callers.Thread // the caller, pinned, or nil
-	proved bool            // th was found to be the thread that waits
-	tight  bool            // so many wait (see package ways) that this one must not: set by resolve
-	again  bool            // what the tree believed was wrong: look everything up
-	onProc bool            // the path that leads nowhere does so on a proc file system
-	umask  uint32          // of the caller, for what is made; 0 otherwise
-	masks  bool            // the thread shares its umask: modes are masked here
-	mask   uint32          // instead of umask
+	th     *callerThread // the caller, pinned, or nil
+	proved bool          // th was found to be the thread that waits
+	tight  bool          // so many wait (see package mediate) that this one must not: set by resolve
+	again  bool          // what the tree believed was wrong: look everything up
+	onProc bool          // the path that leads nowhere does so on a proc file system
+	umask  uint32        // of the caller, for what is made; 0 otherwise
+	masks  bool          // the thread shares its umask: modes are masked here
+	mask   uint32        // instead of umask
 
 	cancel chan struct{} // [vfs.Request.Cancel]
 	alive  func() bool   // [vfs.Request.Waits]
@@ -86,7 +83,7 @@ func (c *call) answer() {
 func (c *call) perform() (a answer) {
 	defer func() {
 		if p := recover(); p != nil {
-			identity.SetUmask(0)
+			setThreadUmask(0)
 			c.identity.Reset()
 			c.s.log.LogAttrs(nil, slog.LevelError, "answering a system call failed", //nolint:staticcheck // there is no context
 				slog.String("component", "fs_backend"), slog.Int("call", int(c.n.Data.NR)), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
@@ -158,7 +155,7 @@ func (c *call) pathArg(buf, i int) ([]byte, syscall.Errno) {
 
 // procFile opens something in the caller's directory of /proc, O_PATH, as the
 // workload.
-func (c *call) procFile(name rawfs.Name, flags int) (int, syscall.Errno) {
+func (c *call) procFile(name rawName, flags int) (int, syscall.Errno) {
 	for range tries {
 		if c.th == nil {
 			th, errno := c.s.threads.Get(c.n.PID)
@@ -168,13 +165,13 @@ func (c *call) procFile(name rawfs.Name, flags int) (int, syscall.Errno) {
 			c.th = th
 		}
 		c.identity.Workload()
-		fd, errno := rawfs.OpenAt(c.th.Proc, name, unix.O_PATH|flags)
+		fd, errno := rawOpenAt(c.th.Proc, name, unix.O_PATH|flags)
 		c.identity.Starter()
 		if errno == 0 {
 			c.proved = true
 			return fd, 0
 		}
-		if c.proved || !rawfs.CanRead(errno) {
+		if c.proved || !rawCanRead(errno) {
 			return -1, errno
 		}
 		if c.th.Alive() {

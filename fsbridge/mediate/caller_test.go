@@ -7,9 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/callers"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 )
 
 // TestMBNumberUsedAgain: what is remembered of a thread that has ended is not believed of
@@ -23,7 +20,7 @@ func TestMBNumberUsedAgain(t *testing.T) {
 	check(t, dead.Start())
 	_, err = bufio.NewReader(out).ReadString('\n')
 	check(t, err)
-	known := callers.New()
+	known := newCallers()
 	defer known.Close()
 	former, errno := known.Get(uint32(dead.Process.Pid))
 	if errno != 0 {
@@ -44,7 +41,7 @@ func TestMBNumberUsedAgain(t *testing.T) {
 	// Now the number is ours.
 	self := uint32(os.Getpid())
 	known.Mistake(former, self)
-	var looked rawfs.Info
+	var looked rawInfo
 	var flags int
 	if former.Alive() || known.Descriptor(former, 0, &looked, &flags) {
 		t.Error("a thread that has ended is alive")
@@ -57,14 +54,14 @@ func TestMBNumberUsedAgain(t *testing.T) {
 		t.Errorf("umask %o of a thread that has ended", c.umask)
 	}
 	c.release()
-	fd, errno := c.procFile(rawfs.Cwd, 0)
+	fd, errno := c.procFile(rawCwd, 0)
 	if errno != 0 {
 		t.Fatal(errno)
 	}
-	defer rawfs.Close(fd)
-	var got, want rawfs.Info
-	rawfs.Look(fd, rawfs.Empty, &got)
-	rawfs.Look(atCwd, rawfs.Name(".\x00"), &want)
+	defer rawClose(fd)
+	var got, want rawInfo
+	rawLook(fd, rawEmpty, &got)
+	rawLook(atCwd, rawName(".\x00"), &want)
 	if got.ID != want.ID {
 		t.Error("another working directory")
 	}

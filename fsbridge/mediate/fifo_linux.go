@@ -5,9 +5,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/proctext"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 )
 
 // How often it is looked whether somebody reads a FIFO: each time that the wait has grown by an eighth, but not more, and not less often
@@ -53,8 +50,8 @@ func (c *call) interrupted() bool {
 	if err != nil {
 		return false
 	}
-	pid, _ := proctext.Process(data)
-	s, ok := proctext.Pending(data)
+	pid, _ := procProcess(data)
+	s, ok := procPending(data)
 	return ok && s.Interrupt(pid == int(c.n.PID))
 }
 
@@ -63,20 +60,20 @@ func (c *call) openView(p *place, flags int) (int, syscall.Errno) {
 	c.identity.Workload()
 	defer c.identity.Starter()
 	if p.dir >= 0 {
-		return rawfs.OpenAt(p.dir, p.cName(), flags|unix.O_NOFOLLOW)
+		return rawOpenAt(p.dir, p.cName(), flags|unix.O_NOFOLLOW)
 	}
-	return rawfs.OpenAt(atCwd, rawfs.Numbered(c.small[:], "/proc/self/fd/", uint64(p.obj)), flags)
+	return rawOpenAt(atCwd, rawNumbered(c.small[:], "/proc/self/fd/", uint64(p.obj)), flags)
 }
 
 func (c *call) injectFIFO(p *place, fd, flags int) answer {
-	var i rawfs.Info // a number may have been used again, for a file
-	if rawfs.Look(fd, rawfs.Empty, &i) != 0 || i.ID != p.is.ID || i.Type() != syscall.S_IFIFO {
-		rawfs.Close(fd)
+	var i rawInfo // a number may have been used again, for a file
+	if rawLook(fd, rawEmpty, &i) != 0 || i.ID != p.is.ID || i.Type() != syscall.S_IFIFO {
+		rawClose(fd)
 		return failed(syscall.ESTALE)
 	}
 	if flags&unix.O_NONBLOCK == 0 {
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags); err != nil {
-			rawfs.Close(fd)
+			rawClose(fd)
 			return failed(syscall.EIO)
 		}
 	}

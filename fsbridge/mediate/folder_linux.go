@@ -11,10 +11,6 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/above"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/kept"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/opendirs"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -38,26 +34,26 @@ type Folder struct {
 	// grants, if not nil, is where files are opened for the workload: see [Server.Add].
 	grants     *os.File
 	grantMount uint64
-	dirs       opendirs.Cache // of grants
+	dirs       openDirCache // of grants
 
 	closing sync.Once
 
 	granted    atomic.Int64  // files with a living writer when it was last looked
 	recaptured atomic.Uint64 // files, since the start
 
-	kept kept.Set // nodes, mostly of directories
+	kept keptSet // nodes, mostly of directories
 }
 
 var _ fsbridge.Granter = (*Folder)(nil)
 
 func newFolder(s *Server, view *os.File, o vfs.Options) (*Folder, error) {
 	f := &Folder{s: s, view: view}
-	var i rawfs.Info
-	if errno := rawfs.Look(int(view.Fd()), rawfs.Empty, &i); errno != 0 {
+	var i rawInfo
+	if errno := rawLook(int(view.Fd()), rawEmpty, &i); errno != 0 {
 		return nil, fmt.Errorf("mediate: the guest's view of %s: %w", view.Name(), errno)
 	}
-	var root rawfs.Info
-	if errno := rawfs.Look(o.Root.FD(), rawfs.Empty, &root); errno != 0 {
+	var root rawInfo
+	if errno := rawLook(o.Root.FD(), rawEmpty, &root); errno != 0 {
 		return nil, fmt.Errorf("mediate: %s: %w", o.Root.Path(), errno)
 	}
 	if root.ID != i.ID {
@@ -76,7 +72,7 @@ func newFolder(s *Server, view *os.File, o vfs.Options) (*Folder, error) {
 
 // name finds out by which name the guest knows the folder.
 func (f *Folder) name() {
-	path, ok := rawfs.PathOf(int(f.view.Fd()))
+	path, ok := rawPathOf(int(f.view.Fd()))
 	if ok && f.bare && !f.readOnly && len(path) > 1 && path[0] == '/' {
 		f.named = []byte(path + "/")
 	}
@@ -84,8 +80,8 @@ func (f *Folder) name() {
 
 // grantOn has descriptors granted on a mount: see [Server.Add].
 func (f *Folder) grantOn(mount *os.File) error {
-	var i rawfs.Info
-	if errno := rawfs.Look(int(mount.Fd()), rawfs.Empty, &i); errno != 0 || i.ID != f.rootID {
+	var i rawInfo
+	if errno := rawLook(int(mount.Fd()), rawEmpty, &i); errno != 0 || i.ID != f.rootID {
 		return fmt.Errorf("mediate: %s is no mount of the folder", mount.Name())
 	}
 	f.grants, f.grantMount = mount, i.Mount
@@ -180,12 +176,12 @@ func (c *call) locate(f *Folder, fd int, id hostfs.ID) (uint64, error) {
 	path, ok := f.pathOf(fd)
 	if !ok {
 		c.identity.Workload()
-		ids, node, err := above.Up(fd, id, f.known)
+		ids, node, err := upFrom(fd, id, f.known)
 		c.identity.Starter()
 		if err != nil {
 			return 0, err
 		}
-		return above.Down(f.tree, node, ids, f.keep)
+		return downFrom(f.tree, node, ids, f.keep)
 	}
 	node := uint64(vfs.RootID)
 	for name := range strings.SplitSeq(path, "/") {
@@ -211,12 +207,12 @@ func (c *call) locate(f *Folder, fd int, id hostfs.ID) (uint64, error) {
 // pathOf returns where, below the folder, the kernel says that fd is: a hint only.
 func (f *Folder) pathOf(fd int) (string, bool) {
 	top := f.view
-	var i rawfs.Info
-	if f.grants != nil && rawfs.Look(fd, rawfs.Empty, &i) == 0 && i.Mount == f.grantMount {
+	var i rawInfo
+	if f.grants != nil && rawLook(fd, rawEmpty, &i) == 0 && i.Mount == f.grantMount {
 		top = f.grants
 	}
-	root, ok := rawfs.PathOf(int(top.Fd()))
-	path, ok2 := rawfs.PathOf(fd)
+	root, ok := rawPathOf(int(top.Fd()))
+	path, ok2 := rawPathOf(fd)
 	if !ok || !ok2 {
 		return "", false
 	}
@@ -227,7 +223,7 @@ func (f *Folder) pathOf(fd int) (string, bool) {
 // holds tells whether fd, on the folder's mount, is the folder or lies in it, where that is
 // no mount of its own. The text is the kernel's, of an open file: the guest cannot change
 // what lies above the folder. What is then performed is performed on a node of the tree.
-func (f *Folder) holds(fd int, i *rawfs.Info) bool {
+func (f *Folder) holds(fd int, i *rawInfo) bool {
 	if i.ID == f.rootID {
 		return true
 	}

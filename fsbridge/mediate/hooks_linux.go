@@ -2,7 +2,6 @@ package mediate
 
 import (
 	"github.com/codeagent/sandbox/fsbridge"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/identity"
 )
 
 // hooks stand between a tree and the Interceptor. What the Interceptor does on the
@@ -29,7 +28,7 @@ func (h *hooks) Begin(op *fsbridge.Op) (t fsbridge.Ticket, err error) {
 		}
 	}
 	if err == nil && c != nil && c.masksFor(op) {
-		identity.SetUmask(c.umask)
+		setThreadUmask(c.umask)
 	}
 	return t, err
 }
@@ -37,7 +36,7 @@ func (h *hooks) Begin(op *fsbridge.Op) (t fsbridge.Ticket, err error) {
 // End implements [fsbridge.Interceptor].
 func (h *hooks) End(t fsbridge.Ticket, op *fsbridge.Op, created *fsbridge.Object, err error) {
 	if c := h.s.asked(op.Request); c != nil && c.masksFor(op) {
-		identity.SetUmask(0)
+		setThreadUmask(0)
 	}
 	if h.inner != nil {
 		h.inner.End(t, op, created, err)

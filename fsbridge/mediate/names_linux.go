@@ -6,7 +6,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -18,7 +17,7 @@ func (c *call) make(dirfd, at int, directory bool, do func(t *vfs.Tree, dir uint
 		return native
 	}
 	if s := &c.at[0]; c.spot(s, dirfd, path) {
-		var i rawfs.Info
+		var i rawInfo
 		if errno := s.look(&i); errno != syscall.ENOENT {
 			return existing(errno)
 		}
@@ -69,7 +68,7 @@ func (c *call) makeIn(f *Folder, dir uint64, name string, err error, do func(t *
 
 // free tells whether something can be made at p, before anybody is asked.
 func (c *call) free(p *place, directory bool) (errno syscall.Errno, free bool) {
-	var i rawfs.Info
+	var i rawInfo
 	switch errno := c.look(p, &i); {
 	case errno == 0:
 		return syscall.EEXIST, false
@@ -213,7 +212,7 @@ func (c *call) unlink(dirfd, at int) answer {
 	}
 	defer p.close()
 	if p.slash {
-		var i rawfs.Info
+		var i rawInfo
 		switch errno := c.look(p, &i); {
 		case errno != 0:
 			return failed(errno)
@@ -235,7 +234,7 @@ func (c *call) unlink(dirfd, at int) answer {
 func (c *call) rmdir(dirfd, at int) answer {
 	path, errno := c.pathArg(0, at)
 	if s := &c.at[0]; errno == 0 && c.spot(s, dirfd, path) {
-		var i rawfs.Info
+		var i rawInfo
 		_ = s.look(&i)
 		return c.rmdirIn(s.folder, s.dir, s.text(), i.ID)
 	}
@@ -248,7 +247,7 @@ func (c *call) rmdir(dirfd, at int) answer {
 	if err != nil {
 		return outcome(err)
 	}
-	var i rawfs.Info
+	var i rawInfo
 	if c.look(p, &i) == 0 && i.Mount != p.in.Mount {
 		return failed(syscall.EBUSY)
 	}
@@ -272,7 +271,7 @@ func (c *call) rmdirIn(f *Folder, dir uint64, name string, id hostfs.ID) answer 
 // refused is the answer to a call that takes away a name and was not resolved. Before it
 // looks at the name, the kernel says that the mount is read-only.
 func (c *call) refused(p *place, path []byte) answer {
-	if _, last, _ := rawfs.SplitPath(path); len(last) > nameMax {
+	if _, last, _ := rawSplitPath(path); len(last) > nameMax {
 		return failed(syscall.ENAMETOOLONG)
 	}
 	return c.lost(p.errno)
@@ -332,7 +331,7 @@ func (c *call) slashes(p, q *place, flags uint32) syscall.Errno {
 	if !p.slash && !q.slash {
 		return 0
 	}
-	var from, to rawfs.Info
+	var from, to rawInfo
 	errno := c.look(p, &from)
 	if errno != 0 {
 		return errno

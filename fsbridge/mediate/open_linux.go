@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -171,21 +170,21 @@ func (c *call) grant(p *place, flags int, mode uint32, follows bool) answer {
 	defer f.tree.Forget(g.Node, 1)
 	fd := g.FD
 	if p.dir < 0 && g.ID != p.is.ID {
-		rawfs.Close(fd)
+		rawClose(fd)
 		return failed(syscall.ESTALE)
 	}
 	if flags&unix.O_ACCMODE == unix.O_RDONLY {
 		// Whoever has a descriptor of the host's mount can open the file for writing.
 		var errno syscall.Errno
 		fd, errno = c.readOnly(p, g.ID, flags)
-		rawfs.Close(g.FD)
+		rawClose(g.FD)
 		if errno != 0 {
 			return failed(errno)
 		}
 	} else if f.grants != nil && !g.Instead {
 		in := p.in.ID
 		if p.dir < 0 {
-			_ = f.tree.In(dir, func(fd int) error { in, _ = rawfs.IDOf(fd); return nil })
+			_ = f.tree.In(dir, func(fd int) error { in, _ = rawIDOf(fd); return nil })
 		}
 		fd = c.regrant(f, g, dir, in, name, flags)
 	}
@@ -224,11 +223,11 @@ func (c *call) tableFull() bool {
 		}
 		c.th = th
 	}
-	var open rawfs.Info
+	var open rawInfo
 	var most unix.Rlimit
 	c.identity.Workload()
 	defer c.identity.Starter()
-	return rawfs.Look(c.th.Proc, rawfs.Name("fd\x00"), &open) == 0 && unix.Prlimit(int(c.n.PID), unix.RLIMIT_NOFILE, nil, &most) == nil && open.Size >= most.Cur
+	return rawLook(c.th.Proc, rawName("fd\x00"), &open) == 0 && unix.Prlimit(int(c.n.PID), unix.RLIMIT_NOFILE, nil, &most) == nil && open.Size >= most.Cur
 }
 
 // reopen opens a granted file once more: it need not have a name. known is false if the tree
@@ -250,7 +249,7 @@ func (c *call) reopen(p *place, flags int) (a answer, known bool) {
 		if err != nil || p.is.Mount == p.folder.host {
 			return c.outcome(fd, err, flags), true
 		}
-		defer rawfs.Close(fd) // until there is the other one: it was captured, and emptied
+		defer rawClose(fd) // until there is the other one: it was captured, and emptied
 		flags &^= unix.O_TRUNC
 	}
 	defer c.onMount(p)()
@@ -293,7 +292,7 @@ func (c *call) readOnly(p *place, id hostfs.ID, flags int) (int, syscall.Errno) 
 	default:
 		return -1, errno
 	}
-	now, errno := rawfs.IDOf(view)
+	now, errno := rawIDOf(view)
 	if errno == 0 && now != id {
 		errno = syscall.ESTALE
 	}
@@ -303,7 +302,7 @@ func (c *call) readOnly(p *place, id hostfs.ID, flags int) (int, syscall.Errno) 
 		}
 	}
 	if errno != 0 {
-		rawfs.Close(view)
+		rawClose(view)
 	}
 	return view, errno
 }
@@ -311,7 +310,7 @@ func (c *call) readOnly(p *place, id hostfs.ID, flags int) (int, syscall.Errno) 
 // inject hands fd, which it closes, over.
 func (c *call) inject(fd, flags int) answer {
 	n, errno := c.s.near.Inject(c.s.listener, &c.n, &c.stay, fd, uint32(flags&unix.O_CLOEXEC))
-	rawfs.Close(fd) // before the caller goes on: see notify.Listener.Inject
+	rawClose(fd) // before the caller goes on: see notify.Listener.Inject
 	if errno != 0 {
 		return failed(errno)
 	}

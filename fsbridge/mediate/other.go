@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"github.com/codeagent/sandbox/fsbridge"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/figures"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -38,7 +37,7 @@ func (*Server) Serve(g Guest) error {
 }
 
 // Figures are none.
-func (*Server) Figures() figures.Figures { return figures.Figures{} }
+func (*Server) Figures() figures { return figures{} }
 
 // Done is closed: nothing was ever served.
 func (*Server) Done() <-chan struct{} {

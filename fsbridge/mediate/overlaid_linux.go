@@ -10,12 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/relocate"
 )
 
 // renamed bounds a rename of a directory in an overlay. What is above that fails with EXDEV, as it does without us.
-var renamed = relocate.Limits{Names: 100_000, Depth: 100, Bytes: 1 << 30}
+var renamed = relocateLimits{Names: 100_000, Depth: 100, Bytes: 1 << 30}
 
 // findOverlays finds the mounts of the guest's overlays. What is not there, or is no overlay, is none: its renames are the kernel's.
 func (s *Server) findOverlays(g *Guest) error {
@@ -26,10 +24,10 @@ func (s *Server) findOverlays(g *Guest) error {
 		if err != nil {
 			continue
 		}
-		var i rawfs.Info
-		errno := rawfs.Look(fd, rawfs.Empty, &i)
+		var i rawInfo
+		errno := rawLook(fd, rawEmpty, &i)
 		st, err := hostfs.Statfs(fd)
-		rawfs.Close(fd)
+		rawClose(fd)
 		if errno != 0 {
 			err = errno
 		}
@@ -53,7 +51,7 @@ func (c *call) renamable(p *place) bool {
 	if p.folder != nil {
 		return !p.folder.readOnly
 	}
-	var i rawfs.Info
+	var i rawInfo
 	return c.s.inOverlay(p) && c.look(p, &i) == 0 && i.Type() == syscall.S_IFDIR && i.Mount == p.in.Mount
 }
 
@@ -65,10 +63,10 @@ func (p *place) beyond() (how int) {
 	return how
 }
 
-// renameOverlaid renames a directory in an overlay of the guest's, which the kernel does not if the host has it: see package relocate. All
+// renameOverlaid renames a directory in an overlay of the guest's, which the kernel does not if the host has it: see package mediate. All
 // of it is done as the workload, who may do the same. On what something is mounted is left to the kernel: it knows the caller's mounts.
 func (c *call) renameOverlaid(p, q *place, flags uint32) answer {
-	var i rawfs.Info
+	var i rawInfo
 	if !c.s.inOverlay(q) || q.in.Mount != p.in.Mount || flags&^unix.RENAME_NOREPLACE != 0 || c.look(q, &i) == 0 && i.Mount != q.in.Mount {
 		return native
 	}
@@ -77,13 +75,13 @@ func (c *call) renameOverlaid(p, q *place, flags uint32) answer {
 	}
 	c.identity.Workload()
 	defer c.identity.Starter()
-	from, to := relocate.Entry{Dir: p.dir, Name: p.text()}, relocate.Entry{Dir: q.dir, Name: q.text()}
+	from, to := relocateEntry{Dir: p.dir, Name: p.text()}, relocateEntry{Dir: q.dir, Name: q.text()}
 	err := hostfs.RenameAt(from.Dir, from.Name, to.Dir, to.Name, flags)
 	if errors.Is(err, syscall.EXDEV) {
 		c.waits()
 		c.s.relocating.Lock() // one at a time: what runs inside could have all processors busy with it
 		defer c.s.relocating.Unlock()
-		err = relocate.Directory(from, to, flags != 0, renamed, c.valid)
+		err = relocateDirectory(from, to, flags != 0, renamed, c.valid)
 	}
 	return outcome(err)
 }

@@ -4,8 +4,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/opendirs"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -30,16 +28,16 @@ func (c *call) regrant(f *Folder, g vfs.Granted, dir uint64, in hostfs.ID, name 
 	if fd < 0 {
 		return g.FD
 	}
-	now, errno := rawfs.IDOf(fd)
+	now, errno := rawIDOf(fd)
 	var err error
 	if errno == 0 && now == g.ID && flags&unix.O_NONBLOCK == 0 {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags)
 	}
 	if errno != 0 || now != g.ID || err != nil {
-		rawfs.Close(fd)
+		rawClose(fd)
 		return g.FD
 	}
-	rawfs.Close(g.FD)
+	rawClose(g.FD)
 	return fd
 }
 
@@ -47,12 +45,12 @@ func (c *call) regrant(f *Folder, g vfs.Granted, dir uint64, in hostfs.ID, name 
 // them and we may use them.
 func (c *call) regrantNameless(f *Folder, g vfs.Granted, flags int) int {
 	fd := c.identity.Raised(1<<unix.CAP_DAC_OVERRIDE|1<<unix.CAP_DAC_READ_SEARCH, func() int {
-		return opendirs.Nameless(int(f.grants.Fd()), g.FD, flags&^(unix.O_TMPFILE|unix.O_EXCL))
+		return namelessDir(int(f.grants.Fd()), g.FD, flags&^(unix.O_TMPFILE|unix.O_EXCL))
 	})
 	if fd < 0 {
 		return g.FD
 	}
-	rawfs.Close(g.FD)
+	rawClose(g.FD)
 	return fd
 }
 
@@ -78,8 +76,8 @@ func (f *Folder) openGrant(dir uint64, in hostfs.ID, name string, flags int) int
 	if err != nil {
 		return -1
 	}
-	if now, errno := rawfs.IDOf(top); errno != 0 || now != in {
-		rawfs.Close(top)
+	if now, errno := rawIDOf(top); errno != 0 || now != in {
+		rawClose(top)
 		return -1
 	}
 	f.dirs.Add(in, top)

@@ -6,7 +6,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -23,15 +22,15 @@ type place struct {
 	// dir is the directory, O_PATH, in the caller's view; -1 for an object without.
 	dir   int
 	name  []byte
-	slash bool        // slashes follow the name: it must be a directory's
-	in    rawfs.Info  // of dir
-	is    *rawfs.Info // what the name is, nil if there is nothing
+	slash bool     // slashes follow the name: it must be a directory's
+	in    rawInfo  // of dir
+	is    *rawInfo // what the name is, nil if there is nothing
 	// obj is the object, O_PATH, where it was not found by a name; else -1.
 	obj    int
 	folder *Folder       // that dir, or obj, belongs to
 	errno  syscall.Errno // why the path leads nowhere
 
-	store rawfs.Info
+	store rawInfo
 	cname [nameMax + 1]byte
 }
 
@@ -52,7 +51,7 @@ func (p *place) granted() bool {
 func (p *place) attach() (node, handle uint64, err error) {
 	f := p.folder
 	if p.is.Mount == f.host {
-		fd, errno := rawfs.Dup(p.obj)
+		fd, errno := rawDup(p.obj)
 		if errno != 0 {
 			return 0, 0, errno
 		}
@@ -70,13 +69,13 @@ func (p *place) attach() (node, handle uint64, err error) {
 }
 
 func (p *place) close() {
-	rawfs.Close(p.dir)
-	rawfs.Close(p.obj)
+	rawClose(p.dir)
+	rawClose(p.obj)
 	p.dir, p.obj = -1, -1
 }
 
 // cName is the name with a NUL.
-func (p *place) cName() rawfs.Name { return rawfs.Terminated(p.cname[:], p.name) }
+func (p *place) cName() rawName { return rawTerminated(p.cname[:], p.name) }
 
 // text is the name as the tree takes it.
 func (p *place) text() string { return string(p.name) }
@@ -107,7 +106,7 @@ func (c *call) resolve(p *place, dirfd int, path []byte, how int) (ok bool) {
 	base, links := -1, 0
 	for path != nil {
 		next, more := c.step(p, base, dirfd, path, how, &links)
-		rawfs.Close(base)
+		rawClose(base)
 		base, path = next, more
 	}
 	p.errno = c.plain(p.errno)
@@ -150,7 +149,7 @@ func (p *place) accept(how int) bool {
 // step resolves path up to its last name. If that is a symlink to be followed, it
 // returns the directory to go on from, and the target.
 func (c *call) step(p *place, base, dirfd int, path []byte, how int, links *int) (next int, more []byte) {
-	parent, last, slash := rawfs.SplitPath(path)
+	parent, last, slash := rawSplitPath(path)
 	p.slash = slash
 	if last == nil || len(last) == 1 && last[0] == '.' || len(last) == 2 && last[0] == '.' && last[1] == '.' {
 		if how&whole == 0 {
@@ -165,8 +164,8 @@ func (c *call) step(p *place, base, dirfd int, path []byte, how int, links *int)
 	}
 	dir, errno := c.openDir(base, dirfd, parent, links)
 	if errno == 0 {
-		if errno = rawfs.Look(dir, rawfs.Empty, &p.in); errno != 0 {
-			rawfs.Close(dir)
+		if errno = rawLook(dir, rawEmpty, &p.in); errno != 0 {
+			rawClose(dir)
 		}
 	}
 	if p.errno = errno; errno == syscall.EACCES && how&whole != 0 && !c.s.ways.None() { // the directory is a gate, but what is in it may be a way
@@ -179,13 +178,13 @@ func (c *call) step(p *place, base, dirfd int, path []byte, how int, links *int)
 		return -1, nil
 	}
 	if len(last) > nameMax {
-		rawfs.Close(dir)
+		rawClose(dir)
 		p.errno = syscall.ENAMETOOLONG
 		return -1, nil
 	}
 	p.name, p.folder = append(p.cname[:0], last...), c.s.folder(dir, &p.in)
 	if c.tight && p.folder == nil {
-		rawfs.Close(dir)
+		rawClose(dir)
 		p.errno = syscall.EACCES
 		return -1, nil
 	}
@@ -193,23 +192,23 @@ func (c *call) step(p *place, base, dirfd int, path []byte, how int, links *int)
 		p.dir = dir
 		return -1, nil
 	}
-	errno = rawfs.Look(dir, p.cName(), &p.store)
+	errno = rawLook(dir, p.cName(), &p.store)
 	switch {
 	case errno == syscall.ENOENT:
 		p.dir = dir
 	case errno != 0:
-		rawfs.Close(dir)
+		rawClose(dir)
 		p.errno = errno
 	case p.store.Type() == syscall.S_IFLNK && (how&follow != 0 || slash):
 		if *links++; *links > maxLinks {
-			rawfs.Close(dir)
+			rawClose(dir)
 			p.errno = syscall.ELOOP
 			return -1, nil
 		}
 		return c.followLast(p, dir, slash)
 	case p.store.Mount != p.in.Mount: // something is mounted there
-		obj, errno := rawfs.OpenAt(dir, p.cName(), unix.O_PATH|unix.O_NOFOLLOW)
-		rawfs.Close(dir)
+		obj, errno := rawOpenAt(dir, p.cName(), unix.O_PATH|unix.O_NOFOLLOW)
+		rawClose(dir)
 		if p.errno = errno; errno == 0 {
 			p.adopt(c, obj)
 		}
@@ -221,8 +220,8 @@ func (c *call) step(p *place, base, dirfd int, path []byte, how int, links *int)
 
 // adopt makes the open object obj the place.
 func (p *place) adopt(c *call, obj int) {
-	if p.errno = rawfs.Look(obj, rawfs.Empty, &p.store); p.errno != 0 {
-		rawfs.Close(obj)
+	if p.errno = rawLook(obj, rawEmpty, &p.store); p.errno != 0 {
+		rawClose(obj)
 		return
 	}
 	p.obj, p.is, p.folder = obj, &p.store, c.s.owner(obj, &p.store)
@@ -230,9 +229,9 @@ func (p *place) adopt(c *call, obj int) {
 
 // followLast follows the symlink p.name in dir, which it takes over.
 func (c *call) followLast(p *place, dir int, slash bool) (next int, more []byte) {
-	if rawfs.OnProc(dir) {
+	if rawOnProc(dir) {
 		if obj, ok := c.magic(dir, p.cName()); ok {
-			rawfs.Close(dir)
+			rawClose(dir)
 			c.onProc = true
 			if p.errno = syscall.ENOENT; obj >= 0 {
 				p.adopt(c, obj)
@@ -240,9 +239,9 @@ func (c *call) followLast(p *place, dir int, slash bool) (next int, more []byte)
 			return -1, nil
 		}
 	}
-	target, errno := rawfs.ReadLink(dir, p.cName(), c.parts[:pathMax])
+	target, errno := rawReadLink(dir, p.cName(), c.parts[:pathMax])
 	if errno != 0 || len(target) == 0 {
-		rawfs.Close(dir)
+		rawClose(dir)
 		if p.errno = errno; errno == 0 {
 			p.errno = syscall.ENOENT
 		}
@@ -271,12 +270,12 @@ func (c *call) object(p *place, fd, how int) bool {
 // base opens the caller's descriptor, or its working directory, O_PATH.
 func (c *call) base(dirfd int) (int, syscall.Errno) {
 	if dirfd == atCwd {
-		return c.procFile(rawfs.Cwd, 0)
+		return c.procFile(rawCwd, 0)
 	}
 	if dirfd < 0 {
 		return -1, syscall.EBADF
 	}
-	fd, errno := c.procFile(rawfs.Numbered(c.small[:], "fd/", uint64(dirfd)), 0)
+	fd, errno := c.procFile(rawNumbered(c.small[:], "fd/", uint64(dirfd)), 0)
 	if errno == syscall.ENOENT {
 		errno = syscall.EBADF
 	}
@@ -291,7 +290,7 @@ func (c *call) openDir(base, dirfd int, path []byte, links *int) (int, syscall.E
 	if len(path) > 0 && path[0] == '/' {
 		if dir, rest := c.s.ways.Of(path); dir >= 0 {
 			if len(rest) == 0 {
-				return rawfs.Dup(dir)
+				return rawDup(dir)
 			}
 			return c.openBelow(dir, rest, unix.RESOLVE_NO_SYMLINKS, links)
 		}
@@ -299,7 +298,7 @@ func (c *call) openDir(base, dirfd int, path []byte, links *int) (int, syscall.E
 	}
 	if base >= 0 {
 		if len(path) == 0 {
-			return rawfs.Dup(base)
+			return rawDup(base)
 		}
 		return c.openBelow(base, path, unix.RESOLVE_NO_SYMLINKS, links)
 	}
@@ -308,7 +307,7 @@ func (c *call) openDir(base, dirfd int, path []byte, links *int) (int, syscall.E
 		return dir, errno
 	}
 	fd, errno := c.openBelow(dir, path, unix.RESOLVE_NO_SYMLINKS, links)
-	rawfs.Close(dir)
+	rawClose(dir)
 	return fd, errno
 }
 
@@ -318,13 +317,13 @@ func (c *call) openBelow(dir int, path []byte, resolve uint64, links *int) (int,
 	if c.tight {
 		return c.openWithin(dir, path)
 	}
-	fd, errno := rawfs.OpenDirAt(dir, rawfs.Terminated(c.parts[:], path), resolve)
+	fd, errno := rawOpenDirAt(dir, rawTerminated(c.parts[:], path), resolve)
 	switch errno {
 	case 0:
-		if resolve != unix.RESOLVE_IN_ROOT || !rawfs.OnProc(fd) {
+		if resolve != unix.RESOLVE_IN_ROOT || !rawOnProc(fd) {
 			return fd, 0
 		}
-		rawfs.Close(fd) // where we have a number there, "self" was us
+		rawClose(fd) // where we have a number there, "self" was us
 	case syscall.ELOOP, syscall.EXDEV, syscall.EAGAIN:
 	case syscall.EACCES:
 		if c.s.ways.None() {
@@ -332,7 +331,7 @@ func (c *call) openBelow(dir int, path []byte, resolve uint64, links *int) (int,
 		}
 	case syscall.ENOENT:
 		if resolve != unix.RESOLVE_IN_ROOT {
-			c.onProc = c.onProc || rawfs.OnProc(dir)
+			c.onProc = c.onProc || rawOnProc(dir)
 			return fd, errno
 		}
 	default:
@@ -343,11 +342,11 @@ func (c *call) openBelow(dir int, path []byte, resolve uint64, links *int) (int,
 
 // openWithin is openBelow for a path that nobody waits on: one within a folder, without symlinks.
 func (c *call) openWithin(dir int, path []byte) (int, syscall.Errno) {
-	var i rawfs.Info
-	if rawfs.Look(dir, rawfs.Empty, &i) != 0 || c.s.folder(dir, &i) == nil {
+	var i rawInfo
+	if rawLook(dir, rawEmpty, &i) != 0 || c.s.folder(dir, &i) == nil {
 		return -1, syscall.EACCES
 	}
-	fd, errno := rawfs.OpenDirAt(dir, rawfs.Terminated(c.parts[:], path), unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_XDEV)
+	fd, errno := rawOpenDirAt(dir, rawTerminated(c.parts[:], path), unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_XDEV)
 	if errno == syscall.ELOOP || errno == syscall.EXDEV {
 		errno = syscall.EACCES
 	}
@@ -355,10 +354,10 @@ func (c *call) openWithin(dir int, path []byte) (int, syscall.Errno) {
 }
 
 // look describes the place's name now, as the workload sees it.
-func (c *call) look(p *place, out *rawfs.Info) syscall.Errno {
+func (c *call) look(p *place, out *rawInfo) syscall.Errno {
 	c.identity.Workload()
 	defer c.identity.Starter()
-	return rawfs.Look(p.dir, p.cName(), out)
+	return rawLook(p.dir, p.cName(), out)
 }
 
 // dirNode finds the node of the place's directory.
@@ -417,15 +416,15 @@ func (c *call) objectName(p *place) (dir uint64, name string, err error) {
 	if !ok {
 		return 0, "", syscall.ENOENT
 	}
-	parent, last, _ := rawfs.SplitPath([]byte(path))
+	parent, last, _ := rawSplitPath([]byte(path))
 	c.identity.Workload()
-	fd, errno := rawfs.OpenDirAt(int(f.view.Fd()), rawfs.Name("./"+string(parent)+"\x00"), unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	fd, errno := rawOpenDirAt(int(f.view.Fd()), rawName("./"+string(parent)+"\x00"), unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 	c.identity.Starter()
 	if errno != 0 {
 		return 0, "", errno
 	}
-	defer rawfs.Close(fd)
-	id, errno := rawfs.IDOf(fd)
+	defer rawClose(fd)
+	id, errno := rawIDOf(fd)
 	if errno != 0 {
 		return 0, "", errno
 	}

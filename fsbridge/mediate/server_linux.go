@@ -12,20 +12,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/callers"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/figures"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/identity"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/notify"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/ways"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 // Server answers the system calls of one guest. Methods are safe for concurrent use.
 type Server struct {
 	log     *slog.Logger
-	threads *callers.Table
-	figures figures.Counter
+	threads *callerTable
+	figures figureCounter
 
 	folders []*Folder // fixed when Serve is called
 
@@ -33,8 +28,8 @@ type Server struct {
 	listener notify.Listener
 	near     notify.Near
 	relay    notify.Relay
-	root     rawfs.Info // of Guest.Root
-	ways     ways.List
+	root     rawInfo // of Guest.Root
+	ways     wayList
 	overlays []uint64 // mounts of the guest's overlays
 	stop     int      // an eventfd: readable once the server is closed
 
@@ -57,7 +52,7 @@ type Server struct {
 
 // New makes a server that answers nobody yet.
 func New(o Options) *Server {
-	s := &Server{log: o.Logger, threads: callers.New(), stop: -1, held: make(map[*worker]bool),
+	s := &Server{log: o.Logger, threads: newCallers(), stop: -1, held: make(map[*worker]bool),
 		done: make(chan struct{}), rouse: make(chan struct{}, 1)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -114,7 +109,7 @@ func (s *Server) prepare(g Guest) (err error) {
 	if s.listener, err = notify.New(int(g.Listener.Fd())); err != nil {
 		return err
 	}
-	if errno := rawfs.Look(int(g.Root.Fd()), rawfs.Empty, &s.root); errno != 0 {
+	if errno := rawLook(int(g.Root.Fd()), rawEmpty, &s.root); errno != 0 {
 		return fmt.Errorf("mediate: the guest's root: %w", errno)
 	}
 	for _, f := range s.folders {
@@ -127,7 +122,7 @@ func (s *Server) prepare(g Guest) (err error) {
 		return err
 	}
 	for _, f := range s.folders {
-		_, f.behind = s.ways.At(&rawfs.Info{ID: f.rootID, Mount: f.mount})
+		_, f.behind = s.ways.At(&rawInfo{ID: f.rootID, Mount: f.mount})
 	}
 	if s.stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
 		return fmt.Errorf("mediate: eventfd: %w", err)
@@ -177,15 +172,15 @@ func (s *Server) free() {
 	s.threads.Close()
 	if s.serving {
 		_ = s.guest.close()
-		rawfs.Close(s.stop)
+		rawClose(s.stop)
 	}
 }
 
 // Figures returns what the server has done.
-func (s *Server) Figures() figures.Figures { return s.figures.Figures() }
+func (s *Server) Figures() figures { return s.figures.Figures() }
 
 // folder returns the folder that a directory of the guest's view lies in, or nil.
-func (s *Server) folder(dir int, i *rawfs.Info) *Folder {
+func (s *Server) folder(dir int, i *rawInfo) *Folder {
 	for _, f := range s.folders {
 		if f.mount == i.Mount && (!s.guest.Unmounted || f.holds(dir, i)) {
 			return f
@@ -197,7 +192,7 @@ func (s *Server) folder(dir int, i *rawfs.Info) *Folder {
 // owner returns the folder in which an object without a name is, or nil: one that the
 // guest has by a granted descriptor is on the host's mount. What the tree of the only
 // folder knows is in it, where the folder is a mount.
-func (s *Server) owner(obj int, i *rawfs.Info) *Folder {
+func (s *Server) owner(obj int, i *rawInfo) *Folder {
 	if f := s.folder(obj, i); f != nil {
 		return f
 	}
@@ -217,7 +212,7 @@ func (s *Server) owner(obj int, i *rawfs.Info) *Folder {
 
 // grantedOn returns the folder that a file is in by the mount that its descriptor was granted on, or nil if
 // that does not tell.
-func (s *Server) grantedOn(i *rawfs.Info) *Folder {
+func (s *Server) grantedOn(i *rawInfo) *Folder {
 	for _, f := range s.folders {
 		if f.grants != nil && f.grantMount == i.Mount {
 			return f
@@ -279,7 +274,7 @@ func (w *worker) run() {
 
 // settle makes the thread fit to act for the guest. The goroutine never gives it back.
 func (c *call) settle() error {
-	identity.LockThread()
+	lockIdentity()
 	err := unix.Unshare(unix.CLONE_FS) // a umask of its own
 	if c.masks = err != nil && c.s.guest.Unmounted; err != nil && !c.masks {
 		return fmt.Errorf("mediate: unshare: %w", err)

@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -34,14 +33,14 @@ func (f *Folder) Bare() { f.bare = true }
 // host's mount below that is what the caller would see: for the starter the host's mount grants
 // what the view grants the workload. If ok is false, nobody knows anything: resolve finds out.
 func (c *call) spot(s *spot, dirfd int, path []byte) (ok bool) {
-	var at rawfs.Info
+	var at rawInfo
 	if c.again || len(path) == 0 {
 		return false
 	}
 	if path[0] == '/' {
 		path = c.inFolder(path, &at)
 	}
-	parent, last, slash := rawfs.SplitPath(path)
+	parent, last, slash := rawSplitPath(path)
 	if slash || !plain(last) {
 		return false
 	}
@@ -74,8 +73,8 @@ func (c *call) spots(oldDir int, from []byte, newDir int, to []byte) (ok bool) {
 	if !c.spot(s, oldDir, from) {
 		return false
 	}
-	parent, _, _ := rawfs.SplitPath(from)
-	other, last, slash := rawfs.SplitPath(to)
+	parent, _, _ := rawSplitPath(from)
+	other, last, slash := rawSplitPath(to)
 	if oldDir != newDir || slash || !plain(last) || !bytes.Equal(parent, other) {
 		return c.spot(t, newDir, to)
 	}
@@ -85,14 +84,14 @@ func (c *call) spots(oldDir int, from []byte, newDir int, to []byte) (ok bool) {
 
 // inFolder returns what follows in path on the name of the folder that it leads through, and describes that. It is
 // nil if there is none: names may be used again, so the folder has to be there now.
-func (c *call) inFolder(path []byte, at *rawfs.Info) (rest []byte) {
+func (c *call) inFolder(path []byte, at *rawInfo) (rest []byte) {
 	for _, f := range c.s.folders {
 		rest, ok := bytes.CutPrefix(path, f.named)
 		if !ok || len(f.named) == 0 || len(rest) > 0 && rest[0] == '/' {
 			continue
 		}
 		if f.behind {
-			if rawfs.Look(int(f.view.Fd()), rawfs.Empty, at) == 0 {
+			if rawLook(int(f.view.Fd()), rawEmpty, at) == 0 {
 				return rest
 			}
 			break
@@ -101,7 +100,7 @@ func (c *call) inFolder(path []byte, at *rawfs.Info) (rest []byte) {
 		if !reached { // whether the workload may come by there
 			c.identity.Workload()
 		}
-		errno := rawfs.Look(int(c.s.guest.Root.Fd()), rawfs.Terminated(c.parts[:], f.named[1:len(f.named)-1]), at)
+		errno := rawLook(int(c.s.guest.Root.Fd()), rawTerminated(c.parts[:], f.named[1:len(f.named)-1]), at)
 		if !reached {
 			c.identity.Starter()
 		}
@@ -110,7 +109,7 @@ func (c *call) inFolder(path []byte, at *rawfs.Info) (rest []byte) {
 			return rest
 		}
 	}
-	*at = rawfs.Info{}
+	*at = rawInfo{}
 	return nil
 }
 
@@ -125,7 +124,7 @@ func (c *call) spotArg(s *spot, dirfd, at int) (ok bool) {
 
 // whereabouts describes the caller's working directory, or what its descriptor is. Unless unusable
 // is nil, it says whether the descriptor can neither be read nor written.
-func (c *call) whereabouts(dirfd int, out *rawfs.Info, unusable *bool) bool {
+func (c *call) whereabouts(dirfd int, out *rawInfo, unusable *bool) bool {
 	if c.th == nil {
 		th, errno := c.s.threads.Get(c.n.PID)
 		if errno != 0 {
@@ -140,17 +139,17 @@ func (c *call) whereabouts(dirfd int, out *rawfs.Info, unusable *bool) bool {
 	}
 	switch {
 	case dirfd == atCwd:
-		errno = rawfs.Describe(c.th.Proc, rawfs.Cwd, 0, out)
+		errno = rawDescribe(c.th.Proc, rawCwd, 0, out)
 	case dirfd >= 0 && c.s.threads.Descriptor(c.th, dirfd, out, flags):
 		if errno = 0; unusable != nil {
 			*unusable = *flags&unix.O_PATH != 0 || *flags&unix.O_ACCMODE == unix.O_ACCMODE
 		}
 	case dirfd >= 0: // the list of descriptors is its owner's
 		c.identity.Owner(true)
-		name := rawfs.Numbered(c.small[:], "fd/", uint64(dirfd))
-		if errno = rawfs.Describe(c.th.Proc, name, 0, out); errno == 0 && unusable != nil {
-			var link rawfs.Info // the mode of the link says what it is open for
-			errno = rawfs.Look(c.th.Proc, name, &link)
+		name := rawNumbered(c.small[:], "fd/", uint64(dirfd))
+		if errno = rawDescribe(c.th.Proc, name, 0, out); errno == 0 && unusable != nil {
+			var link rawInfo // the mode of the link says what it is open for
+			errno = rawLook(c.th.Proc, name, &link)
 			*unusable = link.Mode&0o600 == 0
 		}
 		c.identity.Owner(false)
@@ -161,11 +160,11 @@ func (c *call) whereabouts(dirfd int, out *rawfs.Info, unusable *bool) bool {
 
 // below returns the node of the directory to which path leads from dir, or 0, and
 // describes it.
-func (c *call) below(f *Folder, dir uint64, path []byte, out *rawfs.Info) (node uint64) {
+func (c *call) below(f *Folder, dir uint64, path []byte, out *rawInfo) (node uint64) {
 	for dir != 0 && len(path) > 0 {
 		var next []byte
-		next, path = rawfs.Stretch(path)
-		err := f.tree.In(dir, func(fd int) error { return rawfs.LookBelow(fd, rawfs.Terminated(c.parts[:], next), f.host, out) })
+		next, path = rawStretch(path)
+		err := f.tree.In(dir, func(fd int) error { return rawLookBelow(fd, rawTerminated(c.parts[:], next), f.host, out) })
 		if err != nil {
 			return 0
 		}
@@ -183,9 +182,9 @@ func (f *Folder) known(id hostfs.ID) uint64 {
 }
 
 // look describes what is there now, on the host's mount.
-func (s *spot) look(out *rawfs.Info) (errno syscall.Errno) {
+func (s *spot) look(out *rawInfo) (errno syscall.Errno) {
 	err := s.folder.tree.In(s.dir, func(fd int) error {
-		errno = rawfs.Look(fd, append(s.name, 0), out)
+		errno = rawLook(fd, append(s.name, 0), out)
 		return nil
 	})
 	if err != nil {
@@ -201,7 +200,7 @@ func (s *spot) open(c *call, flags int, mode uint32) (a answer, known bool) {
 		return answer{}, false
 	}
 	if flags&unix.O_TRUNC != 0 {
-		var i rawfs.Info
+		var i rawInfo
 		if s.look(&i) == 0 && i.Size > 0 && c.tableFull() {
 			return failed(syscall.EMFILE), true // before the file is emptied
 		}
@@ -252,8 +251,8 @@ func (s *spot) change(c *call, how int, do func(f *Folder, node uint64) error) (
 // spot; known as for open.
 func (s *spot) access(c *call, mode uint32) (a answer, known bool) {
 	err := s.folder.tree.In(s.dir, func(fd int) error {
-		var i rawfs.Info
-		if rawfs.Look(fd, append(s.name, 0), &i) != 0 || i.Type() == syscall.S_IFLNK {
+		var i rawInfo
+		if rawLook(fd, append(s.name, 0), &i) != 0 || i.Type() == syscall.S_IFLNK {
 			return syscall.ESTALE
 		}
 		return unix.Faccessat2(fd, s.text(), mode, unix.AT_EACCESS|unix.AT_SYMLINK_NOFOLLOW)
@@ -263,7 +262,7 @@ func (s *spot) access(c *call, mode uint32) (a answer, known bool) {
 
 // link makes t a further name of what is at the spot; known as for open.
 func (s *spot) link(c *call, t *spot) (a answer, known bool) {
-	var i rawfs.Info
+	var i rawInfo
 	if s.folder != t.folder || t.look(&i) != syscall.ENOENT {
 		return answer{}, false
 	}

@@ -6,21 +6,19 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 )
 
 // walk opens the directory that path leads to, name by name, as the caller would: for
 // the paths that the kernel would resolve otherwise for us. dir stays open.
 func (c *call) walk(dir int, path []byte, links *int) (int, syscall.Errno) {
 	w := walker{c: c, at: -1, links: links}
-	defer func() { rawfs.Close(w.at) }()
+	defer func() { rawClose(w.at) }()
 	w.rest = append(make([]byte, 0, pathMax), path...)
 	errno := syscall.Errno(0)
 	if path[0] == '/' {
 		errno = w.begin()
 	} else {
-		errno = w.set(rawfs.Dup(dir))
+		errno = w.set(rawDup(dir))
 	}
 	for errno == 0 && len(w.rest) > 0 {
 		errno = w.next()
@@ -33,9 +31,9 @@ func (c *call) walk(dir int, path []byte, links *int) (int, syscall.Errno) {
 	}
 	fd := w.at
 	w.at = -1
-	var i rawfs.Info
-	if errno := rawfs.Look(fd, rawfs.Empty, &i); errno != 0 || i.Type() != syscall.S_IFDIR {
-		rawfs.Close(fd)
+	var i rawInfo
+	if errno := rawLook(fd, rawEmpty, &i); errno != 0 || i.Type() != syscall.S_IFDIR {
+		rawClose(fd)
 		return -1, syscall.ENOTDIR
 	}
 	return fd, 0
@@ -54,7 +52,7 @@ type walker struct {
 
 func (w *walker) set(fd int, errno syscall.Errno) syscall.Errno {
 	if errno == 0 {
-		rawfs.Close(w.at)
+		rawClose(w.at)
 		w.at = fd
 	}
 	return errno
@@ -81,11 +79,11 @@ func (w *walker) next() syscall.Errno {
 			return errno
 		}
 	}
-	cname := rawfs.Terminated(w.name[:], name)
-	fd, errno := rawfs.OpenAt(w.at, cname, unix.O_PATH|unix.O_NOFOLLOW)
-	var i rawfs.Info
+	cname := rawTerminated(w.name[:], name)
+	fd, errno := rawOpenAt(w.at, cname, unix.O_PATH|unix.O_NOFOLLOW)
+	var i rawInfo
 	if errno == 0 {
-		errno = rawfs.Look(fd, rawfs.Empty, &i)
+		errno = rawLook(fd, rawEmpty, &i)
 	}
 	switch {
 	case errno != 0:
@@ -99,8 +97,8 @@ func (w *walker) next() syscall.Errno {
 	default:
 		errno = w.follow(fd, cname, rest)
 	}
-	rawfs.Close(fd)
-	w.c.onProc = w.c.onProc || errno == syscall.ENOENT && rawfs.OnProc(w.at)
+	rawClose(fd)
+	w.c.onProc = w.c.onProc || errno == syscall.ENOENT && rawOnProc(w.at)
 	return errno
 }
 
@@ -110,8 +108,8 @@ func (w *walker) up() syscall.Errno {
 		w.before = filepath.Dir(w.before)
 		return 0
 	}
-	var i rawfs.Info
-	if errno := rawfs.Look(w.at, rawfs.Empty, &i); errno != 0 {
+	var i rawInfo
+	if errno := rawLook(w.at, rawEmpty, &i); errno != 0 {
 		return errno
 	}
 	if root := &w.c.s.root; i.ID == root.ID && i.Mount == root.Mount {
@@ -121,7 +119,7 @@ func (w *walker) up() syscall.Errno {
 		w.before = filepath.Dir(path)
 		return 0
 	}
-	return w.set(rawfs.OpenAt(w.at, rawfs.DotDot, unix.O_PATH|unix.O_DIRECTORY))
+	return w.set(rawOpenAt(w.at, rawDotDot, unix.O_PATH|unix.O_DIRECTORY))
 }
 
 // begin goes to the guest's root.
@@ -130,7 +128,7 @@ func (w *walker) begin() syscall.Errno {
 		w.before = "/"
 		return 0
 	}
-	return w.set(rawfs.Dup(int(w.c.s.guest.Root.Fd())))
+	return w.set(rawDup(int(w.c.s.guest.Root.Fd())))
 }
 
 // pass goes to a name in the directory that comes before a way, if that is the way or comes before it, too.
@@ -140,7 +138,7 @@ func (w *walker) pass(name string) (passed bool, errno syscall.Errno) {
 	switch {
 	case dir >= 0:
 		w.before = ""
-		return true, w.set(rawfs.Dup(dir))
+		return true, w.set(rawDup(dir))
 	case leads:
 		w.before = path
 	}
@@ -157,15 +155,15 @@ func (w *walker) arrive() syscall.Errno {
 		dir, rest = int(w.c.s.guest.Root.Fd()), []byte(w.before[1:])
 	}
 	w.before = ""
-	return w.set(rawfs.OpenDirAt(dir, rawfs.Terminated(nil, append([]byte("./"), rest...)), unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS))
+	return w.set(rawOpenDirAt(dir, rawTerminated(nil, append([]byte("./"), rest...)), unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS))
 }
 
 // follow follows the symlink link, found as name where the walker is.
-func (w *walker) follow(link int, name rawfs.Name, rest []byte) syscall.Errno {
+func (w *walker) follow(link int, name rawName, rest []byte) syscall.Errno {
 	if *w.links++; *w.links > maxLinks {
 		return syscall.ELOOP
 	}
-	if rawfs.OnProc(w.at) {
+	if rawOnProc(w.at) {
 		if obj, ok := w.c.magic(w.at, name); ok {
 			w.rest = rest
 			if obj < 0 {
@@ -175,7 +173,7 @@ func (w *walker) follow(link int, name rawfs.Name, rest []byte) syscall.Errno {
 		}
 	}
 	var buf [pathMax]byte
-	target, errno := rawfs.ReadLink(link, rawfs.Empty, buf[:])
+	target, errno := rawReadLink(link, rawEmpty, buf[:])
 	switch {
 	case errno != 0:
 		return errno
@@ -195,8 +193,8 @@ func (w *walker) follow(link int, name rawfs.Name, rest []byte) syscall.Errno {
 
 // own opens name if it is one of those in the root of a proc file system that mean
 // whoever looks; else it returns -1.
-func (w *walker) own(name rawfs.Name) int {
-	if !rawfs.OnProc(w.at) {
+func (w *walker) own(name rawName) int {
+	if !rawOnProc(w.at) {
 		return -1
 	}
 	obj, _ := w.c.magic(w.at, name)
@@ -206,24 +204,24 @@ func (w *walker) own(name rawfs.Name) int {
 // magic follows a symlink of the proc file system that is more than its text: ok is
 // false if it is not. obj is -1 if it leads nowhere. What means whoever looks means the
 // caller.
-func (c *call) magic(dir int, name rawfs.Name) (obj int, ok bool) {
+func (c *call) magic(dir int, name rawName) (obj int, ok bool) {
 	switch string(name[:len(name)-1]) {
 	case "self", "thread-self":
-		var i rawfs.Info
-		if rawfs.Look(dir, rawfs.Empty, &i) == 0 && i.ID.Ino == procRootIno {
+		var i rawInfo
+		if rawLook(dir, rawEmpty, &i) == 0 && i.ID.Ino == procRootIno {
 			return c.ownDirectory(), true
 		}
 	}
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := unix.Openat2(dir, string(name[:len(name)-1]), &how)
 	if err == nil {
-		rawfs.Close(fd)
+		rawClose(fd)
 		return -1, false
 	}
 	if err != syscall.ELOOP {
 		return -1, false
 	}
-	fd, errno := rawfs.OpenAt(dir, name, unix.O_PATH)
+	fd, errno := rawOpenAt(dir, name, unix.O_PATH)
 	if errno != 0 {
 		return -1, true
 	}
@@ -236,7 +234,7 @@ const procRootIno = 1
 // ownDirectory opens the caller's directory in our own /proc: what is in it that can be
 // reached further leads to the same as in the guest's.
 func (c *call) ownDirectory() int {
-	fd, errno := c.procFile(rawfs.Name(".\x00"), unix.O_DIRECTORY)
+	fd, errno := c.procFile(rawName(".\x00"), unix.O_DIRECTORY)
 	if errno != 0 {
 		return -1
 	}

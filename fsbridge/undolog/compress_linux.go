@@ -11,8 +11,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -39,7 +38,7 @@ func (l *Log) compress(ctx context.Context, budget int64, tell Progress) (packed
 	if err != nil {
 		return nil, err
 	}
-	work := pack.Work{Tell: tell, Total: raw - max(budget, 0)}
+	work := store.PackWork{Tell: tell, Total: raw - max(budget, 0)}
 	for i, e := range steps {
 		if !all && (raw <= budget || i == len(steps)-1) {
 			break
@@ -62,17 +61,17 @@ func (l *Log) compress(ctx context.Context, budget int64, tell Progress) (packed
 
 // pinnedBlobs finds the adopted inodes that a later step changed (through a
 // handle that was open): its records put bytes back into that very inode.
-func (l *Log) pinnedBlobs(steps []*stepEntry) (map[uint64]map[journal.ObjID]bool, error) {
-	pinned := map[uint64]map[journal.ObjID]bool{}
+func (l *Log) pinnedBlobs(steps []*stepEntry) (map[uint64]map[format.ObjID]bool, error) {
+	pinned := map[uint64]map[format.ObjID]bool{}
 	add := func(e *stepEntry, open func(*stepEntry) (*store.StepDir, error)) error {
 		dir, err := open(e)
 		if err != nil {
 			return err
 		}
 		defer dir.Close()
-		return dir.EachRetainedOrigin(func(seq uint64, obj journal.ObjID) {
+		return dir.EachRetainedOrigin(func(seq uint64, obj format.ObjID) {
 			if pinned[seq] == nil {
-				pinned[seq] = map[journal.ObjID]bool{}
+				pinned[seq] = map[format.ObjID]bool{}
 			}
 			pinned[seq][obj] = true
 		})
@@ -93,7 +92,7 @@ func (l *Log) pinnedBlobs(steps []*stepEntry) (map[uint64]map[journal.ObjID]bool
 // compressStep packs the adopted inodes of one step and then removes them. It
 // may be killed anywhere: the pack appears complete, and an inode that is still
 // there is as good as the one in the pack.
-func (l *Log) compressStep(ctx context.Context, e *stepEntry, pinned map[journal.ObjID]bool, read func(int64)) (packed bool, err error) {
+func (l *Log) compressStep(ctx context.Context, e *stepEntry, pinned map[format.ObjID]bool, read func(int64)) (packed bool, err error) {
 	dir, err := l.openStepEntry(e)
 	if err != nil {
 		return false, err
@@ -123,7 +122,7 @@ func (l *Log) compressStep(ctx context.Context, e *stepEntry, pinned map[journal
 
 // pack.writePack writes the pack under a temporary name and renames it. It returns
 // nil if nothing could be packed.
-func (l *Log) writePack(ctx context.Context, dirfd int, blobs []store.Blob, pinned map[journal.ObjID]bool, read func(int64)) (*pack.Reader, error) {
+func (l *Log) writePack(ctx context.Context, dirfd int, blobs []store.Blob, pinned map[format.ObjID]bool, read func(int64)) (*store.PackReader, error) {
 	const tmp = "pack.new"
 	fd, err := hostfs.OpenAt(dirfd, tmp, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC, 0o600)
 	if err != nil {
@@ -151,8 +150,8 @@ func (l *Log) writePack(ctx context.Context, dirfd int, blobs []store.Blob, pinn
 }
 
 // openPack opens the pack of a step directory; nil if it has none.
-func (l *Log) openPack(dirfd int) (*pack.Reader, error) {
-	p, err := pack.Open(dirfd)
+func (l *Log) openPack(dirfd int) (*store.PackReader, error) {
+	p, err := store.OpenPack(dirfd)
 	if err != nil || p == nil {
 		return nil, err
 	}
@@ -162,7 +161,7 @@ func (l *Log) openPack(dirfd int) (*pack.Reader, error) {
 // withoutShared leaves out the copies of files that have other names in the folder:
 // an undo makes them names of the same inode again, and goes by their numbers.
 func withoutShared(blobs []store.Blob, made []store.Made) []store.Blob {
-	shared := map[journal.ObjID]bool{}
+	shared := map[format.ObjID]bool{}
 	for _, m := range made {
 		if m.Shared {
 			shared[m.Obj] = true
@@ -173,8 +172,8 @@ func withoutShared(blobs []store.Blob, made []store.Made) []store.Blob {
 	})
 }
 
-func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []store.Blob, pinned map[journal.ObjID]bool, read func(int64)) (any bool, err error) {
-	w, err := pack.NewWriter(fd)
+func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []store.Blob, pinned map[format.ObjID]bool, read func(int64)) (any bool, err error) {
+	w, err := store.NewPackWriter(fd)
 	if err != nil {
 		return false, err
 	}
@@ -198,7 +197,7 @@ func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []store.Blob, p
 		if err == nil {
 			err = w.AddRoot(ctx, b.Obj, sub, store.BlobName(b.Obj), l.host.Retained.InUse)
 		}
-		if errors.Is(err, pack.ErrKeepRaw) {
+		if errors.Is(err, store.ErrKeepRaw) {
 			continue
 		}
 		if err != nil {
@@ -214,7 +213,7 @@ func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []store.Blob, p
 
 // removePacked removes the adopted inodes that the pack holds: all of blobs/
 // by one rename if nothing else is in it, else one by one.
-func (l *Log) removePacked(ctx context.Context, dirfd int, p *pack.Reader, blobs []store.Blob, others int) error {
+func (l *Log) removePacked(ctx context.Context, dirfd int, p *store.PackReader, blobs []store.Blob, others int) error {
 	if err := fault.Point("pack.remove"); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
@@ -128,7 +128,7 @@ func TestU14CutBetweenRecords(t *testing.T) {
 	model.ok(err)
 	defer f.Close()
 	var ends []int
-	model.ok(journal.Scan(int(f.Fd()), func(_ journal.Type, payload []byte, off int64) error {
+	model.ok(format.ScanJournal(int(f.Fd()), func(_ format.RecordType, payload []byte, off int64) error {
 		ends = append(ends, int(off)+len(payload))
 		return nil
 	}))

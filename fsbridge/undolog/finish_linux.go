@@ -12,7 +12,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/stamps"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -86,7 +86,7 @@ func (l *Log) stillEdited(t task, paths []string) error {
 
 // readInverse reads what the complete inverse behind fd names while the folder is being
 // changed. The function that it returns waits for that; an abort gives nil.
-func readInverse(fd int, v *journal.Volumes, t task) (wait func() (*stamps.Touched, error)) {
+func readInverse(fd int, v *format.Volumes, t task) (wait func() (*stamps.Touched, error)) {
 	if t.Kind == taskAbort {
 		return func() (*stamps.Touched, error) { return nil, nil }
 	}

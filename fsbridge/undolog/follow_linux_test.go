@@ -11,7 +11,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/sight"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
@@ -119,7 +119,7 @@ func TestEditDuringApply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all.Seen(map[hostfs.ID]*sight.Look{st.ID: w})
+	all.Seen(map[hostfs.ID]*store.Look{st.ID: w})
 	if err := s.l.settle(steps[0].Seq, all); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/marks"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -271,7 +270,7 @@ func (l *Log) evict(n int) ([]StepID, error) {
 	if n = min(n, len(steps)); n <= 0 {
 		return gone, nil
 	}
-	err := l.marks.Lose(marks.Evicted, func(m Mark) bool { return m.Seq < steps[n-1].Seq })
+	err := l.marks.Lose(store.MarksEvicted, func(m Mark) bool { return m.Seq < steps[n-1].Seq })
 	if err != nil {
 		return gone, err
 	}

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/alive"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
@@ -57,7 +57,7 @@ func (w *world) later() {
 	dir, err := hostfs.OpenDirAt(w.log.at.Wal, "in_progress")
 	w.ok(err)
 	defer hostfs.Close(dir)
-	death, err := alive.Read(dir)
+	death, err := store.ReadAlive(dir)
 	w.ok(err)
 	last := death.Step()
 	probe := w.base + "/probe"
@@ -268,7 +268,7 @@ func TestU1UndoTakesUp(t *testing.T) {
 func TestU1NoSignOfLife(t *testing.T) {
 	w, _ := killedStep(t, false)
 	dir := w.base + "/undo/wal/in_progress/"
-	w.ok(os.Remove(dir + alive.Name))
+	w.ok(os.Remove(dir + store.AliveName))
 	w.ok(os.Chtimes(dir+"journal", time.Unix(1, 0), time.Unix(1, 0)))
 	now := w.snapshot()
 	if r := recovered(t, w); r == nil || !r.Kept || len(r.Edited) == 0 {

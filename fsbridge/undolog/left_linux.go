@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/alive"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/stamps"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -390,7 +389,7 @@ func (s *State) inspectWal(dirfd int) {
 	}
 	defer hostfs.Close(d)
 	s.Open, s.Command = -1, ""
-	if rec, err := journal.ReadStep(d); err == nil {
+	if rec, err := format.ReadStep(d); err == nil {
 		s.Open, s.Command = rec.ID, rec.Command
 	}
 }
@@ -405,7 +404,7 @@ const (
 
 // decideAgain plans the rest of the task in the directory behind roll, which was interrupted.
 func (l *Log) decideAgain(e *apply.Engine, roll int) error {
-	death, err := alive.Read(roll)
+	death, err := store.ReadAlive(roll)
 	if err != nil {
 		return err
 	}
@@ -431,7 +430,7 @@ func (l *Log) decideAgain(e *apply.Engine, roll int) error {
 			return err
 		}
 	}
-	if e.Sign, err = alive.Create(roll); err != nil {
+	if e.Sign, err = store.CreateAlive(roll); err != nil {
 		l.log.Warn("no sign of life of an undo", "err", err)
 	}
 	return nil

@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/marks"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -76,7 +75,7 @@ func (l *Log) largestID() uint64 {
 		use(&e.Entry)
 	}
 	if d, err := l.at.OpenStep("wal", store.OpenName); err == nil {
-		if rec, err := journal.ReadStep(d.FD); err == nil {
+		if rec, err := format.ReadStep(d.FD); err == nil {
 			e := store.EntryOf(rec)
 			use(&e)
 		}
@@ -196,7 +195,7 @@ func (l *Log) dropUndone(n int) (gone []StepID, err error) {
 	}
 	redo := l.redoEntries()[:n]
 	oldest := redo[n-1].Seq
-	if err := l.marks.Lose(marks.Undone, func(m Mark) bool { return m.Seq >= oldest }); err != nil {
+	if err := l.marks.Lose(store.MarksUndone, func(m Mark) bool { return m.Seq >= oldest }); err != nil {
 		return nil, err
 	}
 	for _, e := range redo {
@@ -212,7 +211,7 @@ func (l *Log) dropUndone(n int) (gone []StepID, err error) {
 
 // findRetained looks for the inode id among the retained ones of the closed
 // steps, the newest first. It returns 0 if it is not there.
-func (l *Log) findRetained(id hostfs.ID) (seq uint64, obj journal.ObjID, err error) {
+func (l *Log) findRetained(id hostfs.ID) (seq uint64, obj format.ObjID, err error) {
 	steps := l.stepEntries()
 	for i := len(steps) - 1; i >= 0; i-- {
 		dir, err := l.openStepEntry(steps[i])
@@ -221,7 +220,7 @@ func (l *Log) findRetained(id hostfs.ID) (seq uint64, obj journal.ObjID, err err
 		}
 		obj, err = dir.FindBlob(id)
 		_ = dir.Close()
-		if err != nil || obj != journal.NoObj {
+		if err != nil || obj != format.NoObj {
 			return steps[i].Seq, obj, err
 		}
 	}

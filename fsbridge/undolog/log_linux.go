@@ -11,12 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/alive"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/capture"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/marks"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/outputs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/stamps"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -39,18 +36,18 @@ type Log struct {
 	held    *store.Links
 
 	cur    atomic.Pointer[capture.Step]
-	sign   atomic.Pointer[alive.Sign] // of the open step
-	own    atomic.Pointer[alive.Own]  // of the open step
+	sign   atomic.Pointer[store.AliveSign] // of the open step
+	own    atomic.Pointer[store.OwnAlive]  // of the open step
 	limits atomic.Pointer[Limits]
 	known  known // which step directories there are
 	closed atomic.Bool
 
-	volumes    *journal.Volumes
+	volumes    *format.Volumes
 	renumbered *store.Renumbering
 
-	marks *marks.Store
+	marks *store.Marks
 
-	outputs *outputs.Store
+	outputs *store.Outputs
 
 	host *capture.Host // what open steps share
 
@@ -105,7 +102,7 @@ func limitsWithDefaults(l Limits) Limits {
 			*p.now = *p.or
 		}
 	}
-	l.InlineBytes = min(l.InlineBytes, journal.MaxRecord/4)
+	l.InlineBytes = min(l.InlineBytes, format.MaxRecord/4)
 	if l.StepCount == 0 {
 		l.StepCount = d.StepCount
 	}

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/gitindex"
+	"github.com/codeagent/sandbox/fsbridge/gitfiles"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/past"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -34,7 +34,7 @@ func (l *Log) markLooks(e *stepEntry) {
 		switch {
 		case a.ExistedBefore && a.ExistsAfter && a.Type == "dir" && a.Change == "metadata":
 			dirs = append(dirs, a.Path)
-		case a.ExistedBefore && a.ExistsAfter && gitindex.Is(a.Path):
+		case a.ExistedBefore && a.ExistsAfter && gitfiles.IsIndex(a.Path):
 			paths = append(paths, a.Path)
 		default:
 			return errNotLooks
@@ -56,7 +56,7 @@ func (l *Log) markLooks(e *stepEntry) {
 		}
 	}
 	for _, d := range dirs {
-		if _, is := gitindex.Digest(l.indexNow(path.Join(d, gitindex.Name))); !is || !past.OnlyTimes(view, d) {
+		if _, is := gitfiles.IndexDigest(l.indexNow(path.Join(d, gitfiles.IndexName))); !is || !past.OnlyTimes(view, d) {
 			return
 		}
 	}
@@ -69,8 +69,8 @@ func (l *Log) markLooks(e *stepEntry) {
 var errNotLooks = errors.New("it did more")
 
 func sameIndex(before, after []byte) bool {
-	a, is := gitindex.Digest(before)
-	b, stays := gitindex.Digest(after)
+	a, is := gitfiles.IndexDigest(before)
+	b, stays := gitfiles.IndexDigest(after)
 	return is && stays && a == b
 }
 
@@ -82,7 +82,7 @@ func (l *Log) indexNow(path string) []byte {
 	}
 	defer hostfs.Close(fd)
 	st, err := hostfs.StatFD(fd)
-	if err != nil || !st.IsRegular() || st.Size > gitindex.MaxBytes {
+	if err != nil || !st.IsRegular() || st.Size > gitfiles.MaxIndexBytes {
 		return nil
 	}
 	b := make([]byte, st.Size)
@@ -98,7 +98,7 @@ type bounded struct{ bytes.Buffer }
 
 // Write implements io.Writer.
 func (b *bounded) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > gitindex.MaxBytes {
+	if b.Len()+len(p) > gitfiles.MaxIndexBytes {
 		return 0, io.ErrShortWrite
 	}
 	return b.Buffer.Write(p)

@@ -6,15 +6,15 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
 // frameEnds are where the frames of a stamps file end.
 func frameEnds(content []byte) (ends []int) {
-	for at := len("undostm1"); at+wire.HeaderSize <= len(content); {
-		n, _ := wire.Header(content[at:])
-		at += wire.HeaderSize + int(n)
+	for at := len("undostm1"); at+format.RecordHeaderSize <= len(content); {
+		n, _ := format.RecordHeader(content[at:])
+		at += format.RecordHeaderSize + int(n)
 		ends = append(ends, at)
 	}
 	return ends

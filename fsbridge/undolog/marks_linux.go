@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/marks"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // openMarks reads the marks. Without them the history is whole, so damage is told and no more.
 func (l *Log) openMarks() {
 	var err error
-	if l.marks, err = marks.Open(l.dir.FD()); err != nil {
+	if l.marks, err = store.OpenMarks(l.dir.FD()); err != nil {
 		l.warn(Warning{Code: WarnDamaged, Message: "the marks of the undo history cannot be read: " + err.Error()})
 	}
 }

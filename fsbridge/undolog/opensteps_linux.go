@@ -7,10 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/alive"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/capture"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -42,7 +41,7 @@ func (s openSteps) DropRedo() error {
 	return err
 }
 
-func (s openSteps) FindRetained(id hostfs.ID) (uint64, journal.ObjID, error) {
+func (s openSteps) FindRetained(id hostfs.ID) (uint64, format.ObjID, error) {
 	return s.l.findRetained(id)
 }
 
@@ -53,7 +52,7 @@ func (s openSteps) Names(made, since int) {
 	}
 }
 
-func (s openSteps) Create(name string, first *journal.Step) (_ *store.StepDir, _ *journal.Writer, err error) {
+func (s openSteps) Create(name string, first *format.Step) (_ *store.StepDir, _ *format.Writer, err error) {
 	wal := s.l.at.Wal
 	if err := hostfs.MkdirAt(wal, name, 0o700); err != nil {
 		return nil, nil, err
@@ -70,18 +69,18 @@ func (s openSteps) Create(name string, first *journal.Step) (_ *store.StepDir, _
 	if err != nil {
 		return nil, nil, err
 	}
-	w, err := journal.Create(dir.FD, first, s.l.o.Durability == DurabilityPower)
+	w, err := format.CreateJournal(dir.FD, first, s.l.o.Durability == DurabilityPower)
 	if err != nil {
 		_ = dir.Close()
 		return nil, nil, err
 	}
 	w.AllowRoom()
-	sign, err := alive.Create(dir.FD)
+	sign, err := store.CreateAlive(dir.FD)
 	if err != nil {
 		s.l.log.Warn("no sign of life of the open step", "err", err)
 	}
 	s.l.sign.Swap(sign).Close()
-	s.l.own.Store(alive.NewOwn(s.l.root.FD()))
+	s.l.own.Store(store.NewOwnAlive(s.l.root.FD()))
 	if err := s.l.reserve.Make(); err != nil {
 		s.l.log.Warn("no space is kept back for a full disk", "err", err)
 	}
@@ -93,7 +92,7 @@ func (s openSteps) Discard(name string, dir *store.StepDir) error {
 	return store.RemoveTree(context.Background(), s.l.at.Wal, name, s.l.relink, s.l.held)
 }
 
-func (s openSteps) Promote(name string, dir *store.StepDir, w *journal.Writer, e *Entry, list []Affected) error {
+func (s openSteps) Promote(name string, dir *store.StepDir, w *format.Writer, e *Entry, list []Affected) error {
 	dir.Settle()
 	s.l.groups(e)
 	if err := w.Trim(); err != nil { // first: the disk may be full
@@ -111,7 +110,7 @@ func (s openSteps) Promote(name string, dir *store.StepDir, w *journal.Writer, e
 			return err
 		}
 	}
-	_ = hostfs.UnlinkAt(dir.FD, alive.Name)
+	_ = hostfs.UnlinkAt(dir.FD, store.AliveName)
 	wal, steps := s.l.at.Wal, s.l.at.Steps
 	if err := fault.Point("commit.rename"); err != nil {
 		return err

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/outputs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // openOutput finds the kept outputs. Without them the history is whole, so damage is told and no more.
 func (l *Log) openOutput() {
 	var err error
-	if l.outputs, err = outputs.Open(l.dir.FD()); err != nil {
+	if l.outputs, err = store.OpenOutputs(l.dir.FD()); err != nil {
 		l.log.Warn("kept output of commands cannot be read", "err", err)
 	}
 }

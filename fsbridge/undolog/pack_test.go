@@ -19,8 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/require"
@@ -119,14 +118,14 @@ func TestPackKeepsWhatMayChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := newAdopter(t, l)
-	objs := map[string]journal.ObjID{}
+	objs := map[string]format.ObjID{}
 	for _, p := range []string{"plain", "open", "linked", "pinned"} {
 		objs[p] = a.adopt(p)
 	}
 	l.host.Retained.NoteHandles(&fsbridge.Object{ID: a.objs["open"].ID, Place: openPlace{}})
 	e := a.commit()
 	later := newAdopter(t, l)
-	pin := journal.Object{Obj: later.next, ID: a.objs["pinned"].ID, RetainedSeq: e.Seq, RetainedObj: objs["pinned"],
+	pin := format.Object{Obj: later.next, ID: a.objs["pinned"].ID, RetainedSeq: e.Seq, RetainedObj: objs["pinned"],
 		Meta: a.objs["pinned"].Meta}
 	later.buf.Object(&pin)
 	later.commit()
@@ -142,14 +141,14 @@ func TestPackKeepsWhatMayChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var left []journal.ObjID
+	var left []format.ObjID
 	for _, b := range blobs {
 		left = append(left, b.Obj)
 	}
-	if want := []journal.ObjID{objs["open"], objs["linked"], objs["pinned"]}; !slices.Equal(left, want) {
+	if want := []format.ObjID{objs["open"], objs["linked"], objs["pinned"]}; !slices.Equal(left, want) {
 		t.Errorf("left as they are: %v, want %v", left, want)
 	}
-	p, err := pack.Open(dir.FD)
+	p, err := store.OpenPack(dir.FD)
 	if err != nil || p == nil {
 		t.Fatal(err)
 	}

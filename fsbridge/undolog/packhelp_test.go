@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -52,12 +52,12 @@ func reopenLog(t testing.TB, base string, change func(*Options)) *Log {
 type adopter struct {
 	t    testing.TB
 	l    *Log
-	rec  journal.Step
-	w    *journal.Writer
-	buf  journal.Batch
-	next journal.ObjID
-	ids  map[string]journal.ObjID // by path
-	objs map[string]journal.Object
+	rec  format.Step
+	w    *format.Writer
+	buf  format.Batch
+	next format.ObjID
+	ids  map[string]format.ObjID // by path
+	objs map[string]format.Object
 	dir  *store.StepDir
 	path string
 }
@@ -68,8 +68,8 @@ func newAdopter(t testing.TB, l *Log) *adopter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &adopter{t: t, l: l, next: journal.RootObj, ids: map[string]journal.ObjID{}, objs: map[string]journal.Object{}}
-	a.rec = journal.Step{ID: l.NextID(TypeCommand), Seq: seq, StartedAt: l.now(), Type: TypeCommand, Command: "test"}
+	a := &adopter{t: t, l: l, next: format.RootObj, ids: map[string]format.ObjID{}, objs: map[string]format.Object{}}
+	a.rec = format.Step{ID: l.NextID(TypeCommand), Seq: seq, StartedAt: l.now(), Type: TypeCommand, Command: "test"}
 	a.path = filepath.Join(l.o.Dir, "steps", store.FormatStepID(a.rec.ID))
 	if err := os.Mkdir(a.path, 0o700); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func newAdopter(t testing.TB, l *Log) *adopter {
 		t.Fatal(err)
 	}
 	a.dir = store.NewStepDir(fd)
-	if a.w, err = journal.Create(fd, &a.rec, false); err != nil {
+	if a.w, err = format.CreateJournal(fd, &a.rec, false); err != nil {
 		t.Fatal(err)
 	}
 	a.object("")
@@ -87,11 +87,11 @@ func newAdopter(t testing.TB, l *Log) *adopter {
 }
 
 // object journals what is at path, its ancestors first.
-func (a *adopter) object(path string) journal.ObjID {
+func (a *adopter) object(path string) format.ObjID {
 	if id, ok := a.ids[path]; ok {
 		return id
 	}
-	r := journal.Object{}
+	r := format.Object{}
 	full := filepath.Join(a.l.root.Path(), path)
 	if path != "" {
 		dir, name := filepath.Split(path)
@@ -107,7 +107,7 @@ func (a *adopter) object(path string) journal.ObjID {
 		a.t.Fatal(err)
 	}
 	r.Obj, r.ID = a.next, st.ID
-	r.Meta = journal.Meta{Mode: st.Mode, UID: st.UID, GID: st.GID, Size: st.Size, Mtime: st.Mtime, Nlink: st.Nlink}
+	r.Meta = format.Meta{Mode: st.Mode, UID: st.UID, GID: st.GID, Size: st.Size, Mtime: st.Mtime, Nlink: st.Nlink}
 	if st.IsSymlink() {
 		r.Meta.Target, _ = os.Readlink(full)
 	}
@@ -121,7 +121,7 @@ func (a *adopter) object(path string) journal.ObjID {
 // touch journals the binding path, which may be absent.
 func (a *adopter) touch(path string) {
 	dir, name := filepath.Split(path)
-	parent, old := a.object(filepath.Clean("/" + dir)[1:]), journal.NoObj
+	parent, old := a.object(filepath.Clean("/" + dir)[1:]), format.NoObj
 	if _, err := os.Lstat(filepath.Join(a.l.root.Path(), path)); err == nil {
 		old = a.object(path)
 	}
@@ -129,7 +129,7 @@ func (a *adopter) touch(path string) {
 }
 
 // adopt removes path as a capture does.
-func (a *adopter) adopt(path string) journal.ObjID {
+func (a *adopter) adopt(path string) format.ObjID {
 	a.t.Helper()
 	a.touch(path)
 	obj := a.ids[path]

@@ -8,9 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/alive"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/stamps"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -21,7 +19,7 @@ const statusInterrupted = "interrupted"
 // cut is the step that was open when its session was killed.
 type cut struct {
 	dir *store.StepDir
-	rec *journal.Set
+	rec *format.RecordSet
 }
 
 // readCut reads the interrupted step; nil says that there is none, or that nothing can be read of it
@@ -50,7 +48,7 @@ func (l *Log) lookAtCut() (*cut, error) {
 	if err != nil {
 		return nil, err
 	}
-	rec, err := journal.Read(dir.FD)
+	rec, err := format.ReadJournal(dir.FD)
 	if err != nil {
 		_ = dir.Close()
 		return nil, &unreadableError{err}
@@ -81,7 +79,7 @@ func (c *cut) entry() Entry {
 	e := store.EntryOf(&c.rec.Step)
 	e.Status, e.Unprotected, e.NotKeptCount = statusInterrupted, c.rec.Unprotected, len(c.rec.Lost)
 	for id := range c.rec.Lost {
-		if e.NotKept = append(e.NotKept, c.rec.Path(id)); len(e.NotKept) == base.HistoryPaths {
+		if e.NotKept = append(e.NotKept, c.rec.Path(id)); len(e.NotKept) == format.HistoryPaths {
 			break
 		}
 	}
@@ -100,7 +98,7 @@ func (l *Log) findCut() *stepEntry {
 		return nil
 	}
 	e := &stepEntry{Entry: c.entry(), name: store.FormatStepID(c.rec.Step.ID), open: true, listed: l.touchedPaths(c.rec)}
-	if death, err := alive.Read(c.dir.FD); err == nil {
+	if death, err := store.ReadAlive(c.dir.FD); err == nil {
 		e.EndedAt = death.Step()
 	}
 	e.Affect(e.listed)
@@ -109,7 +107,7 @@ func (l *Log) findCut() *stepEntry {
 }
 
 // touchedPaths are the paths that an interrupted step touched, and what became of them.
-func (l *Log) touchedPaths(rec *journal.Set) []Affected {
+func (l *Log) touchedPaths(rec *format.RecordSet) []Affected {
 	list := recordedPaths(rec)
 	for i := range list {
 		a := &list[i]
@@ -153,7 +151,7 @@ func (l *Log) interruption() *Interruption {
 // editedSince tells which paths of the interrupted step somebody changed after it, as far as that can be
 // told: in doubt they did.
 func (l *Log) editedSince(c *cut) ([]string, error) {
-	death, err := alive.Read(c.dir.FD)
+	death, err := store.ReadAlive(c.dir.FD)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +203,7 @@ func (l *Log) keepOpen(c *cut) error {
 	if err != nil {
 		return err
 	}
-	if err := alive.Settle(c.dir.FD); err != nil { // or a kill after the next line would make the edits the step's own
+	if err := store.SettleAlive(c.dir.FD); err != nil { // or a kill after the next line would make the edits the step's own
 		return err
 	}
 	if err := cutJournal(c.dir.FD, c.rec.Size); err != nil {
@@ -265,10 +263,10 @@ func cutJournal(dirfd int, size int64) error {
 
 // recordedPaths tells from the records alone which paths a step touched, by
 // the names they had when it began.
-func recordedPaths(rec *journal.Set) []Affected {
-	path := func(id journal.ObjID) string {
+func recordedPaths(rec *format.RecordSet) []Affected {
+	path := func(id format.ObjID) string {
 		var parts []string
-		for o := rec.Objects[id]; o != nil && o.Parent != journal.NoObj && len(parts) <= len(rec.Objects); o = rec.Objects[o.Parent] {
+		for o := rec.Objects[id]; o != nil && o.Parent != format.NoObj && len(parts) <= len(rec.Objects); o = rec.Objects[o.Parent] {
 			parts = append(parts, o.Name)
 		}
 		slices.Reverse(parts)
@@ -277,17 +275,17 @@ func recordedPaths(rec *journal.Set) []Affected {
 	var out []Affected
 	for _, k := range rec.Keys() {
 		old := rec.Bindings[k]
-		a := Affected{Path: strings.TrimPrefix(path(k.Dir)+"/"+k.Name, "/"), ExistedBefore: old != journal.NoObj, ExistsAfter: old == journal.NoObj,
+		a := Affected{Path: strings.TrimPrefix(path(k.Dir)+"/"+k.Name, "/"), ExistedBefore: old != format.NoObj, ExistsAfter: old == format.NoObj,
 			Change: "created", Type: "file"}
-		if old != journal.NoObj {
-			a.Change, a.Type = "replaced", base.TypeName(rec.Objects[old].Meta.Mode)
+		if old != format.NoObj {
+			a.Change, a.Type = "replaced", format.TypeName(rec.Objects[old].Meta.Mode)
 		}
 		out = append(out, a)
 	}
 	for _, id := range rec.Order {
 		if o := rec.Objects[id]; len(rec.Contents[id]) > 0 && !o.Created {
 			out = append(out, Affected{Path: path(id), ExistedBefore: true, ExistsAfter: true, Change: "modified",
-				Type: base.TypeName(o.Meta.Mode)})
+				Type: format.TypeName(o.Meta.Mode)})
 		}
 	}
 	return out

@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
@@ -193,13 +192,13 @@ func TestSC02HostileJournal(t *testing.T) {
 // mutate changes one byte of one record and puts its sum right.
 func mutate(rng *rand.Rand, b []byte) {
 	var records [][]byte
-	for off := len(journal.Magic); off+wire.HeaderSize < len(b); {
+	for off := len(format.JournalMagic); off+format.RecordHeaderSize < len(b); {
 		n := int(binary.LittleEndian.Uint32(b[off:]))
-		records = append(records, b[off:off+wire.HeaderSize+n])
-		off += wire.HeaderSize + n
+		records = append(records, b[off:off+format.RecordHeaderSize+n])
+		off += format.RecordHeaderSize + n
 	}
 	r := records[1+rng.IntN(len(records)-1)]
-	body := r[wire.HeaderSize:]
+	body := r[format.RecordHeaderSize:]
 	body[rng.IntN(len(body))] = []byte{0, 1, 2, 3, 4, 5, '/', '.', 0x7f, 0xff, byte(rng.Uint32())}[rng.IntN(11)]
-	wire.End(r)
+	format.EndRecord(r)
 }

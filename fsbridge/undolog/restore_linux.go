@@ -9,7 +9,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/past"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -158,11 +158,11 @@ func (l *Log) restoreFrom(ctx context.Context, v *past.View, parts []string, o R
 
 // restoreTarget makes the directory of a new task, and in it the step directory that is to be applied: what the view
 // shows at a path. The caller closes that, also after an error if it is not nil, and discards the task if it does not begin.
-func (l *Log) restoreTarget(ctx context.Context, v *past.View, parts []string, o RestoreOptions) (step journal.Step, target *store.StepDir, err error) {
+func (l *Log) restoreTarget(ctx context.Context, v *past.View, parts []string, o RestoreOptions) (step format.Step, target *store.StepDir, err error) {
 	if err := l.discardNew(); err != nil {
 		return step, nil, err
 	}
-	step = journal.Step{StartedAt: l.now(), Type: TypeAPI, Command: fmt.Sprintf("restore %s --step %d", o.Path, o.Step)}
+	step = format.Step{StartedAt: l.now(), Type: TypeAPI, Command: fmt.Sprintf("restore %s --step %d", o.Path, o.Step)}
 	if step.ID, err = l.ids.NextStep(TypeAPI); err != nil {
 		return step, nil, err
 	}

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/alive"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
@@ -26,7 +26,7 @@ func (w *world) afterKill() {
 	roll, err := unix.Open(w.log.o.Dir+"/rollback", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	w.ok(err)
 	defer func() { _ = unix.Close(roll) }()
-	death, err := alive.Read(roll)
+	death, err := store.ReadAlive(roll)
 	w.ok(err)
 	last := death.Step() // later than the moment that counts
 	for end := time.Now().Add(20 * time.Second); ; {

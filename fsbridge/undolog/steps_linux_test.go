@@ -9,7 +9,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/capture"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
@@ -134,12 +134,12 @@ func TestTwoStepsRetained(t *testing.T) {
 }
 
 // records reads the journal of a closed step.
-func (w *world) records(e *Entry) *journal.Set {
+func (w *world) records(e *Entry) *format.RecordSet {
 	w.t.Helper()
 	dir, err := w.log.openStepEntry(&stepEntry{Entry: *e, name: store.FormatStepID(e.StepID)})
 	w.ok(err)
 	defer dir.Close()
-	rec, err := journal.Read(dir.FD)
+	rec, err := format.ReadJournal(dir.FD)
 	w.ok(err)
 	return rec
 }

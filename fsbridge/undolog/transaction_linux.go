@@ -11,10 +11,9 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/alive"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/stamps"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -92,7 +91,7 @@ func (l *Log) openTask(t task) (*store.StepDir, error) {
 
 // outcome is what a task did.
 type outcome struct {
-	step     journal.Step
+	step     format.Step
 	changes  fsbridge.Changes
 	paths    []Affected
 	count    int
@@ -323,7 +322,7 @@ func (l *Log) applyEnv() apply.Env {
 		HashContent: func(dirfd int, name string, st *hostfs.Stat) uint64 {
 			return l.stamps.ContentOf(&stamps.Seen{FD: dirfd, Name: name, Stat: st})
 		},
-		NewContent: func(w *journal.Writer, dir *store.StepDir, obj journal.ObjID) *store.ContentWriter {
+		NewContent: func(w *format.Writer, dir *store.StepDir, obj format.ObjID) *store.ContentWriter {
 			return l.host.Contents.Writer(w, dir, obj, nil)
 		},
 		StepBySeq: func(seq uint64) (string, bool) {
@@ -373,7 +372,7 @@ func (l *Log) prepare(e *apply.Engine, o transactOptions, t *task) error {
 	if err := e.Create(fd); err != nil {
 		return err
 	}
-	if e.Sign, err = alive.Create(fd); err != nil {
+	if e.Sign, err = store.CreateAlive(fd); err != nil {
 		l.log.Warn("no sign of life of an undo", "err", err)
 	}
 	if t.Kind != taskAbort {

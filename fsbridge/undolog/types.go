@@ -5,98 +5,98 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // The log's vocabulary. What a name means, with its units, is said where it is
 // declared.
 type (
-	StepID        = base.StepID
-	StepType      = base.StepType
-	StepInfo      = base.StepInfo
-	StepResult    = base.StepResult
-	StepCommand   = base.StepCommand
-	CommandOutput = base.CommandOutput
-	Entry         = base.Entry
-	Affected      = base.Affected
-	Left          = base.Left
-	Mark          = base.Mark
-	Barrier       = base.Barrier
-	Outside       = base.Outside
-	SymlinkPolicy = base.SymlinkPolicy
-	BarrierPolicy = base.BarrierPolicy
-	Durability    = base.Durability
-	Limits        = base.Limits
-	Owner         = base.Owner
-	Warning       = base.Warning
-	WarningCode   = base.WarningCode
-	LockedError   = base.LockedError
-	VersionError  = base.VersionError
-	BarrierError  = base.BarrierError
-	ForeignError  = base.ForeignError
+	StepID        = format.StepID
+	StepType      = format.StepType
+	StepInfo      = format.StepInfo
+	StepResult    = format.StepResult
+	StepCommand   = format.StepCommand
+	CommandOutput = format.CommandOutput
+	Entry         = format.Entry
+	Affected      = format.Affected
+	Left          = format.Left
+	Mark          = format.Mark
+	Barrier       = format.Barrier
+	Outside       = format.Outside
+	SymlinkPolicy = format.SymlinkPolicy
+	BarrierPolicy = format.BarrierPolicy
+	Durability    = format.Durability
+	Limits        = format.Limits
+	Owner         = format.Owner
+	Warning       = format.Warning
+	WarningCode   = format.WarningCode
+	LockedError   = format.LockedError
+	VersionError  = format.VersionError
+	BarrierError  = format.BarrierError
+	ForeignError  = format.ForeignError
 )
 
 // The values of these types.
 const (
-	TypeCommand = base.TypeCommand
-	TypeAPI     = base.TypeAPI
-	TypeAmbient = base.TypeAmbient
-	TypeBarrier = base.TypeBarrier
+	TypeCommand = format.TypeCommand
+	TypeAPI     = format.TypeAPI
+	TypeAmbient = format.TypeAmbient
+	TypeBarrier = format.TypeBarrier
 
-	SymlinkReadWrite = base.SymlinkReadWrite
-	SymlinkReadOnly  = base.SymlinkReadOnly
-	SymlinkIgnore    = base.SymlinkIgnore
+	SymlinkReadWrite = format.SymlinkReadWrite
+	SymlinkReadOnly  = format.SymlinkReadOnly
+	SymlinkIgnore    = format.SymlinkIgnore
 
-	PolicyBarrier = base.PolicyBarrier
-	PolicyWarn    = base.PolicyWarn
-	PolicyLock    = base.PolicyLock
+	PolicyBarrier = format.PolicyBarrier
+	PolicyWarn    = format.PolicyWarn
+	PolicyLock    = format.PolicyLock
 
-	DurabilityProcess = base.DurabilityProcess
-	DurabilityPower   = base.DurabilityPower
+	DurabilityProcess = format.DurabilityProcess
+	DurabilityPower   = format.DurabilityPower
 
-	WarnEvicted     = base.WarnEvicted
-	WarnUnprotected = base.WarnUnprotected
-	WarnNotKept     = base.WarnNotKept
-	WarnLeft        = base.WarnLeft
-	WarnLeftOut     = base.WarnLeftOut
-	WarnDamaged     = base.WarnDamaged
-	WarnCompression = base.WarnCompression
-	WarnExternal    = base.WarnExternal
+	WarnEvicted     = format.WarnEvicted
+	WarnUnprotected = format.WarnUnprotected
+	WarnNotKept     = format.WarnNotKept
+	WarnLeft        = format.WarnLeft
+	WarnLeftOut     = format.WarnLeftOut
+	WarnDamaged     = format.WarnDamaged
+	WarnCompression = format.WarnCompression
+	WarnExternal    = format.WarnExternal
 
 	// HistoryPaths is how many affected paths a history entry lists.
-	HistoryPaths = base.HistoryPaths
+	HistoryPaths = format.HistoryPaths
 	// MaxLeft is how many paths that were left an answer, or an entry, lists.
-	MaxLeft = base.MaxLeft
+	MaxLeft = format.MaxLeft
 	// MaxStepCommands is how many commands a step lists.
-	MaxStepCommands = base.MaxStepCommands
+	MaxStepCommands = format.MaxStepCommands
 
 	// How much of a command's output is kept, in bytes: of its beginning and of its end.
-	OutputHead = base.OutputHead
-	OutputTail = base.OutputTail
+	OutputHead = format.OutputHead
+	OutputTail = format.OutputTail
 )
 
 // Errors of the log. Test with errors.Is / errors.As.
 var (
-	ErrBusy        = base.ErrBusy
-	ErrInterrupted = base.ErrInterrupted
-	ErrNoStep      = base.ErrNoStep
-	ErrNothing     = base.ErrNothing
-	ErrNoRedo      = base.ErrNoRedo
-	ErrUnprotected = base.ErrUnprotected
-	ErrGroup       = base.ErrGroup
-	ErrMark        = base.ErrMark
-	ErrDamaged     = base.ErrDamaged
-	ErrEdited      = base.ErrEdited
-	ErrElsewhere   = base.ErrElsewhere
-	ErrClosed      = base.ErrClosed
-	ErrUndoDir     = base.ErrUndoDir
+	ErrBusy        = format.ErrBusy
+	ErrInterrupted = format.ErrInterrupted
+	ErrNoStep      = format.ErrNoStep
+	ErrNothing     = format.ErrNothing
+	ErrNoRedo      = format.ErrNoRedo
+	ErrUnprotected = format.ErrUnprotected
+	ErrGroup       = format.ErrGroup
+	ErrMark        = format.ErrMark
+	ErrDamaged     = format.ErrDamaged
+	ErrEdited      = format.ErrEdited
+	ErrElsewhere   = format.ErrElsewhere
+	ErrClosed      = format.ErrClosed
+	ErrUndoDir     = format.ErrUndoDir
 )
 
 // AsideMark is in the name of a directory with a log that [PutAside] put aside.
 const AsideMark = ".aside-"
 
 // DefaultLimits are the limits that hold where [Options] say nothing.
-func DefaultLimits() Limits { return base.DefaultLimits() }
+func DefaultLimits() Limits { return format.DefaultLimits() }
 
 // Options are given to [Open].
 type Options struct {

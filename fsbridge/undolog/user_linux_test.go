@@ -16,7 +16,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/alive"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -208,7 +207,7 @@ func (u *user) patient() {
 			continue
 		}
 		u.w.ok(err)
-		death, err := alive.Read(fd)
+		death, err := store.ReadAlive(fd)
 		u.w.ok(err)
 		last = max(last, death.Step().UnixNano())
 		_ = hostfs.Close(fd)

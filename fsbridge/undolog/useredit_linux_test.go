@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/alive"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
@@ -195,7 +195,7 @@ func TestU1KeptTwice(t *testing.T) {
 	w.outside("f", "mine")
 	c, err := w.log.lookAtCut()
 	w.ok(err)
-	w.ok(alive.Settle(c.dir.FD))
+	w.ok(store.SettleAlive(c.dir.FD))
 	w.ok(cutJournal(c.dir.FD, c.rec.Size))
 	w.ok(c.dir.Close())
 	now := w.snapshot()

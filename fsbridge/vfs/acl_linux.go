@@ -6,7 +6,6 @@ import (
 	"syscall"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/acls"
 )
 
 // Whom access lists name is translated as the owners of files are, with Options.Owner: the workload is the starter, and the
@@ -21,7 +20,7 @@ func isACL(attr string) bool { return attr == hostfs.AccessACL || attr == hostfs
 // swapACL exchanges the starter's and the workload's ids in list.
 func (t *Tree) swapACL(list []byte) {
 	w := t.opts.Owner
-	acls.Swap(list, [2]uint32{t.euid, w.UID}, [2]uint32{t.egid, w.GID})
+	swapACL(list, [2]uint32{t.euid, w.UID}, [2]uint32{t.egid, w.GID})
 }
 
 // hostACL reads a list of the host's.
@@ -42,7 +41,7 @@ func (t *Tree) shownACL(n *node, attr string) ([]byte, error) {
 	}
 	t.swapACL(list)
 	if w := t.opts.Owner; w.Alone {
-		list, _ = acls.Only(list, w.UID, w.GID)
+		list, _ = onlyACL(list, w.UID, w.GID)
 	}
 	return list, nil
 }
@@ -51,13 +50,13 @@ func (t *Tree) shownACL(n *node, attr string) ([]byte, error) {
 // refused, unless it takes all away.
 func (t *Tree) storedACL(node uint64, attr string, list []byte) ([]byte, error) {
 	w := t.opts.Owner
-	if n := t.node(node); w.Alone && n != nil && !acls.Plain(list) {
+	if n := t.node(node); w.Alone && n != nil && !plainACL(list) {
 		host, err := n.hostACL(attr)
 		if err != nil && !errors.Is(err, syscall.ENODATA) {
 			return nil, err
 		}
 		t.swapACL(host)
-		if _, others := acls.Only(host, w.UID, w.GID); others && err == nil {
+		if _, others := onlyACL(host, w.UID, w.GID); others && err == nil {
 			return nil, syscall.EINVAL
 		}
 	}

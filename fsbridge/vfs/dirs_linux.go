@@ -7,14 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/dircache"
 )
 
 // dirFD is a directory's descriptor, pinned while a request uses it.
-type dirFD = dircache.Dir[*node]
+type dirFD = cachedDir[*node]
 
 // dirCache has the descriptors of the tree's directories.
-type dirCache struct{ *dircache.Cache[*node] }
+type dirCache struct{ *dircacheDirCache[*node] }
 
 // acquire returns a pinned descriptor of the directory n: ESTALE if it is not
 // where its names say, ENOENT if it was removed, ENOTDIR if it is none.
@@ -42,16 +41,16 @@ func (t *Tree) In(dir uint64, f func(fd int) error) error {
 	return f(d.FD)
 }
 
-// places says where the directories of a tree are: see [dircache.Tree].
+// places says where the directories of a tree are: see [dirCacheTree].
 type places struct{ *Tree }
 
-// Hold implements [dircache.Tree].
+// Hold implements [dirCacheTree].
 func (t places) Hold() (release func()) {
 	t.renames.RLock()
 	return t.renames.RUnlock
 }
 
-// Up implements [dircache.Tree].
+// Up implements [dirCacheTree].
 func (t places) Up(n *node) (parent *node, name string, ok bool) {
 	if n.isRoot() {
 		return n, "", true
@@ -63,7 +62,7 @@ func (t places) Up(n *node) (parent *node, name string, ok bool) {
 	return b.Parent, b.Name, true
 }
 
-// Open implements [dircache.Tree].
+// Open implements [dirCacheTree].
 func (t places) Open(from *dirFD, path string, n *node) (int, error) {
 	at := t.opts.Root.FD()
 	if from != nil {
@@ -74,14 +73,14 @@ func (t places) Open(from *dirFD, path string, n *node) (int, error) {
 		fd, err = hostfs.OpenBeneath(at, path, unix.O_PATH|unix.O_DIRECTORY)
 	}
 	if err != nil {
-		return -1, dircache.Stale(err)
+		return -1, errStaleDir(err)
 	}
 	fd, st, err := hostfs.Described(fd)
 	if err == nil && st.ID != n.obj.ID {
 		_ = hostfs.Close(fd)
 		return -1, syscall.ESTALE
 	}
-	return fd, dircache.Stale(err)
+	return fd, errStaleDir(err)
 }
 
 // openDir opens the directory n itself with flags.
@@ -136,5 +135,5 @@ func (t *Tree) statBound(n *node, b *binding) (hostfs.Stat, error) {
 	if err == nil && st.ID != n.obj.ID {
 		err = syscall.ESTALE
 	}
-	return st, dircache.Stale(err)
+	return st, errStaleDir(err)
 }

@@ -61,5 +61,129 @@
 // while names are walked, exclusive while a rename changes the host's names and
 // ours); then, none while holding another of them: a shard of the node map, the
 // directory cache, a directory's listing position, a node's handle list. The locks of
-// package grants come before these: a granted file is looked at by its names.
+// package vfs come before these: a granted file is looked at by its names.
+//
+// # Acls
+//
+// Acls says in access lists, as the extended attributes of Linux have them (acl(5)), whom an entry names: what runs
+// inside knows some users and groups by other numbers than the host does, and others not at all. What is no list stays as it
+// is: the kernel refuses it. The package has no state.
+//
+// # Bindings
+//
+// Bindings keeps the names of a node: each a name in a parent, newest first.
+// Readers take no lock: a list is immutable and is replaced as a whole.
+//
+// # Dircache
+//
+// Dircache keeps the descriptors of directories open, up to a bound, so that a
+// request need not walk from the root. Whoever uses one has it pinned. That a
+// directory is still where its names say is checked again once in each epoch, and
+// whenever somebody behind our back may have moved directories.
+//
+// A directory is opened from the nearest one above it that is open and was checked. On a long way some are kept, and kept
+// longer than others, so that the work in a chain of directories does not grow with the square of its depth.
+//
+// It trusts its [dirCacheTree] to open what it says, or to fail.
+//
+// Locks:
+//
+// Cache.mu and Dir.mu, never both. Neither is held while a directory is walked to.
+//
+// # Filelocks
+//
+// Filelocks holds, on the host's files, the record locks (fcntl) that a client's
+// processes hold on its own view of them. So they meet the locks of processes outside.
+//
+// The client names the owner of a lock (a process's table of descriptors). Each owner has
+// an open file description of the host's file, and its locks are locks of that
+// description (F_OFD_SETLK in fcntl(2)). The host decides about all conflicts: between
+// two owners, and with anybody outside.
+//
+// Files whose mappings are shared:
+//
+// A file can be marked as apart: SQLite shares the index of its write-ahead log through
+// a mapping, and the pages of a mapping in the client are not those of the host. If both
+// sides used it at the same time, they would destroy each other's rows. As long as an owner
+// of ours has any lock on such a file, nobody outside has one: an exclusive lock on all
+// of the host's file stands for all owners. Who comes second gets EAGAIN, which
+// SQLite calls a busy database. Conflicts between our owners are decided on
+// a file of their own.
+//
+// Deadlocks:
+//
+// The host finds no deadlocks between open file descriptions: where F_SETLKW natively
+// fails with EDEADLK, it waits here until a signal ends it.
+//
+// Locks:
+//
+// Table.mu alone. No system call below it waits for anybody.
+//
+// # Fresh
+//
+// Fresh has what was made a moment ago, until it is no longer new: each thing
+// for a span, or until all of them are.
+//
+// Locks:
+//
+// List.ending, while some are made what they were; then List.mu, alone. The function
+// that is told may wait.
+//
+// # Grants
+//
+// Grants knows the files of which a client got a descriptor for writing, as
+// long as anybody may still write to them. The kernel tells: it refuses a lease.
+//
+// A file is looked at when somebody asks for it, and all of them in a sweep: when there
+// are twice as many as after the last one, and when the owner of the [grantList] wants it. So the list
+// is bounded by what is open, and a look at each granted file is paid for once.
+//
+// Locks:
+//
+// List.sweeping, then a Grant's mu, then what List.Open takes. List.mu is a leaf.
+//
+// # Heldups
+//
+// Heldups knows the operations that wait for somebody's decision, so that the
+// directories in which they wait can be known, too: the kernel has those locked until it is
+// answered, so it cannot be told of a name there; who tells it waits, in a way that not
+// even the end of the process ends.
+//
+// Locks:
+//
+// List.mu, alone; Op.Count is called under it.
+//
+// # Numbers
+//
+// Numbers gives values numbers that a hostile client may send back: a number
+// leads to its value as long as it is in the table, and to nothing afterwards, even if
+// the slot has another value by then. Looking up takes no lock.
+//
+// Locks:
+//
+// Table.mu alone, while a value is put or removed.
+//
+// # Openfiles
+//
+// Openfiles keeps descriptors of files open as long as somebody uses them: a
+// [openFile] is counted, because a hostile client may release it while it reads from it,
+// and a descriptor that is closed too early could become another file's. A [openFileList] has
+// the open files of one node; [laterFile] has descriptors that are closed when an answer is
+// out.
+//
+// Locks:
+//
+// List.mu and Later.mu, each alone.
+//
+// # Removals
+//
+// Removals remembers the names that the client itself has just removed. The client knows
+// of these removals, so it need not be told when the watcher sees them.
+//
+// The memory is bounded. The client is told of a removal that is not in it, which is always right. A name
+// is forgotten before it is made or looked up again: from then on the client may know a file there.
+//
+// Locks:
+//
+// Set.mu alone.
 package vfs

@@ -10,7 +10,6 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/grants"
 )
 
 // OpenFile says what [Tree.Grant] opens: the arguments of openat(2).
@@ -144,7 +143,7 @@ func (t *Tree) grantExisting(r Request, parent *node, d *dirFD, o *OpenFile, st 
 	case o.Flags&syscall.O_DIRECTORY != 0:
 		return noGrant, syscall.ENOTDIR
 	}
-	err := grants.MayOpen(d.FD, o.Name, o.Flags)
+	err := grantMayOpen(d.FD, o.Name, o.Flags)
 	if errors.Is(err, syscall.ENOENT) {
 		err = errAgain
 	}
@@ -165,7 +164,7 @@ func (t *Tree) grantExisting(r Request, parent *node, d *dirFD, o *OpenFile, st 
 
 // grantOpen opens n, asking first if that changes it or lets others change it.
 func (t *Tree) grantOpen(r Request, n *node, flags int, st *hostfs.Stat, by func(flags int) int) (fd int, instead bool, err error) {
-	if !grants.Writes(flags) {
+	if !grantWrites(flags) {
 		return t.openGranted(n, flags, nil)
 	}
 	if err := t.disarmFirst(r, n, st); err != nil {
@@ -238,11 +237,11 @@ func (t *Tree) openGranted(n *node, flags int, by func(flags int) int) (fd int, 
 		t.lastFD.Store(int64(fd))
 		err = syscall.ENFILE
 	}
-	if err == nil && grants.Writes(flags) {
+	if err == nil && grantWrites(flags) {
 		err = disarm(fd, &st)
 	}
 	if err == nil && flags&syscall.O_TRUNC != 0 {
-		err = grants.Truncate(fd, flags)
+		err = grantTruncate(fd, flags)
 	}
 	if err == nil && flags&syscall.O_NONBLOCK == 0 { // which open has added
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags&^ours&^syscall.O_ACCMODE)

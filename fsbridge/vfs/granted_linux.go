@@ -8,7 +8,6 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/grants"
 )
 
 // newGrants makes the list of the granted files. Each has one reference to its node.
@@ -20,7 +19,7 @@ func (t *Tree) newGrants() {
 
 // granting says that n is about to be opened for the client, which may write to it then
 // until nobody has it open any more.
-func (t *Tree) granting(n *node) *grants.Grant[*node] { return t.grants.Begin(n, &n.granted) }
+func (t *Tree) granting(n *node) *grant[*node] { return t.grants.Begin(n, &n.granted) }
 
 // grantRoom fails with ENFILE while the client can write to too many files: for each of
 // them we may need a descriptor.

@@ -7,16 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/openfiles"
 )
 
 // handle is one open file.
-type handle = openfiles.File[*node]
+type handle = openFile[*node]
 
 // openHandle makes fd, which it takes over, a handle of n with one reference
 // that RELEASE gives back.
 func (t *Tree) openHandle(n *node, fd int, flags uint32) *handle {
-	h := openfiles.New(n, fd, flags)
+	h := newOpenFiles(n, fd, flags)
 	h.Wrote.Store(flags&syscall.O_TRUNC != 0)
 	t.lastFD.Store(int64(fd))
 	n.handles.Add(h)
@@ -90,7 +89,7 @@ const LargeBytes = 64 << 10
 
 // Pending is a part of an open file that is read later, into memory that only the
 // transport knows. It keeps the file open until Done.
-type Pending = openfiles.Part
+type Pending = openPart
 
 // ReadLater returns a part of an open file of at least [LargeBytes] that is read
 // later. It returns false, and counts no request, if there is no such part: then

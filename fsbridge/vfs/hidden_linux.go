@@ -5,7 +5,6 @@ import (
 	"syscall"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/dircache"
 )
 
 // hidden are the paths that the bridge refuses, as nodes have them; nil for
@@ -44,7 +43,7 @@ func (h *hidden) covers(n *node) bool {
 	if h == nil {
 		return false
 	}
-	for range dircache.MaxDepth {
+	for range maxDirDepth {
 		b := n.names.Load()
 		switch {
 		case h.inode(n.obj.ID):

@@ -9,11 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/filelocks"
 )
 
 // FileLock is a record lock as fcntl(2) describes it.
-type FileLock = filelocks.Lock
+type FileLock = FilelocksFileLock
 
 const (
 	// Who waits for a lock looks again after lockPause, and then ever more rarely, up to
@@ -43,7 +42,7 @@ const (
 func (t *Tree) SetLock(r Request, node, fh, owner uint64, l FileLock, wait bool) error {
 	return t.lockSoon(r, OpSetlk, node, fh, wait, func(h *handle) error {
 		n := h.Node
-		guarded, err := t.locks.Set(filelocks.Key{Node: n.id, Owner: owner}, fh, l, n.lockable(h))
+		guarded, err := t.locks.Set(lockKey{Node: n.id, Owner: owner}, fh, l, n.lockable(h))
 		if err == nil && l.Type != unix.F_UNLCK {
 			t.lookForNews(n, guarded)
 		}
@@ -68,7 +67,7 @@ func (t *Tree) Flock(r Request, node, fh uint64, how int, wait bool) error {
 // TestLock returns a lock that would be in the way of l, or l with F_UNLCK.
 func (t *Tree) TestLock(r Request, node, fh, owner uint64, l FileLock) (found FileLock, err error) {
 	err = t.lockSoon(r, OpGetlk, node, fh, false, func(h *handle) error {
-		found, err = t.locks.Test(filelocks.Key{Node: h.Node.id, Owner: owner}, l, h.Node.lockable(h))
+		found, err = t.locks.Test(lockKey{Node: h.Node.id, Owner: owner}, l, h.Node.lockable(h))
 		if err == nil && found.Type != unix.F_UNLCK {
 			err = unix.EAGAIN
 		}
@@ -83,7 +82,7 @@ func (t *Tree) TestLock(r Request, node, fh, owner uint64, l FileLock) (found Fi
 // Flush gives up the record locks of owner, who has closed a descriptor of the open file fh.
 func (t *Tree) Flush(node, fh, owner uint64) {
 	t.counts[OpFlush].Add(1)
-	t.locks.Closed(filelocks.Key{Node: node, Owner: owner}, fh)
+	t.locks.Closed(lockKey{Node: node, Owner: owner}, fh)
 }
 
 // lockSoon is lock, but who does not wait does for a moment, if the open file that may have
@@ -148,8 +147,8 @@ func (t *Tree) lock(r Request, op Operation, node, fh uint64, wait bool, try fun
 }
 
 // lockable tells the table of locks how to reach the file.
-func (n *node) lockable(h *handle) filelocks.File {
-	f := filelocks.File{Access: unix.O_RDONLY, Apart: n.isWalIndex()}
+func (n *node) lockable(h *handle) lockableFile {
+	f := lockableFile{Access: unix.O_RDONLY, Apart: n.isWalIndex()}
 	if h.Writer {
 		f.Access = unix.O_WRONLY
 	}

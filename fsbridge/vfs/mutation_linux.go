@@ -5,7 +5,6 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/heldups"
 )
 
 // mutation carries one Op from a request to the Interceptor and back. It is
@@ -25,7 +24,7 @@ type mutation struct {
 	dirs   [2]*dirFD
 	locked fsbridge.LockedDirs
 	begun  bool
-	asked  heldups.Op
+	asked  heldUpOp
 }
 
 func (t *Tree) mutate(kind fsbridge.Kind, r Request) *mutation {

@@ -8,8 +8,6 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/policy"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/openfiles"
 )
 
 // Mkdir makes a directory.
@@ -328,7 +326,7 @@ func (t *Tree) rename(m *mutation, oldDir *node, oldName string, newDir *node, n
 	if err != nil {
 		return err
 	}
-	if err = errors.Join(policy.Renamable(st.Type(), vst.Type(), flags), t.checkName(newName), t.symlinkAllowed(st.Type()), t.symlinkAllowed(vst.Type())); err != nil {
+	if err = errors.Join(fsbridge.Renamable(st.Type(), vst.Type(), flags), t.checkName(newName), t.symlinkAllowed(st.Type()), t.symlinkAllowed(vst.Type())); err != nil {
 		return err
 	}
 	if exists && st.ID == vst.ID {
@@ -413,7 +411,7 @@ func (t *Tree) replace(victim *node, op *fsbridge.Op) {
 // keep holds n by fd, which it takes over, until the kernel forgets n or too
 // many others came after it.
 func (t *Tree) keep(n *node, fd int) {
-	h := openfiles.New(n, fd, unix.O_PATH)
+	h := newOpenFiles(n, fd, unix.O_PATH)
 	if old := t.spares.Add(n); old != nil && old != n {
 		old.dropSpare()
 	}

@@ -7,10 +7,6 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/bindings"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/dircache"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/grants"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/openfiles"
 )
 
 // node is one host inode that the kernel knows, or that an open handle or a
@@ -25,10 +21,10 @@ type node struct {
 
 	// names are the bindings that we know of, newest first. The list is
 	// immutable; nil means no name: unlinked, O_TMPFILE, or the root.
-	names bindings.List[*node]
+	names bindingList[*node]
 
-	handles openfiles.List[*node]
-	granted grants.Slot[*node]
+	handles openFileList[*node]
+	granted grantSlot[*node]
 	// spare holds a file that was replaced; see Tree.keep.
 	spare atomic.Pointer[handle]
 	// gone is what a directory was when it was removed: no descriptor keeps it, and the kernel may ask until it forgets it.
@@ -54,7 +50,7 @@ const (
 )
 
 // binding is one name of a node.
-type binding = bindings.Binding[*node]
+type binding = bindingsBinding[*node]
 
 func (n *node) isDir() bool     { return n.obj.Type == syscall.S_IFDIR }
 func (n *node) isRegular() bool { return n.obj.Type == syscall.S_IFREG }
@@ -94,7 +90,7 @@ func (n *node) path() (path string, ok bool) {
 	var parts []string
 	for c := n; !c.isRoot(); {
 		b := c.names.Load()
-		if b == nil || len(parts) > dircache.MaxDepth {
+		if b == nil || len(parts) > maxDirDepth {
 			return "", false
 		}
 		parts = append(parts, b.Name)
@@ -177,7 +173,7 @@ func (n *node) open(flags int) (int, hostfs.Stat, error) {
 		}
 		return hostfs.Described(fd)
 	}
-	return -1, hostfs.Stat{}, dircache.Stale(err)
+	return -1, hostfs.Stat{}, errStaleDir(err)
 }
 
 // stat describes the node now: through a handle, its descriptor, or a verified
@@ -207,5 +203,5 @@ func (n *node) stat() (hostfs.Stat, error) {
 			err = syscall.ESTALE
 		}
 	}
-	return hostfs.Stat{}, dircache.Stale(err)
+	return hostfs.Stat{}, errStaleDir(err)
 }

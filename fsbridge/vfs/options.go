@@ -106,7 +106,7 @@ type Options struct {
 	// more gets ENFILE (0: most of what the process may have).
 	MaxFD int
 
-	// Touch, if not 0, is a modification time, in ns since 1970, that is not set (fsbridge/wake).
+	// Touch, if not 0, is a modification time, in ns since 1970, that is not set (fsbridge/fuseproto).
 	Touch int64
 
 	// Logger takes what nobody was told otherwise; nil is silent.

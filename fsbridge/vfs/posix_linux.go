@@ -5,7 +5,6 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/dircache"
 )
 
 // What of a Tree is different with Options.Posix: on the host there are plain
@@ -28,7 +27,7 @@ func (t *Tree) naming(d *dirFD, made, removed string, do func() error) (err erro
 	if t.opts.Posix == nil {
 		err = do()
 	} else {
-		err = t.opts.Posix.Names(dircache.Names[*node]{Dir: d, ID: d.Node.obj.ID}, made, removed, do)
+		err = t.opts.Posix.Names(dirNames[*node]{Dir: d, ID: d.Node.obj.ID}, made, removed, do)
 	}
 	if err == nil && removed != "" && d.Node.flags.Load()&(flagListed|flagUnwatched) == flagListed {
 		t.removed.Add(d.Node.id, removed)

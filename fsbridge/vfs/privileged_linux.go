@@ -5,12 +5,11 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/policy"
 )
 
 // mode is what m makes of a mode that was asked for. The Op says if that is less.
 func (m *mutation) mode(typ, mode uint32) uint32 {
-	kept, less := policy.Mode(typ, mode)
+	kept, less := fsbridge.ModePolicy(typ, mode)
 	m.op.LeftOut = less
 	return kept
 }
@@ -20,7 +19,7 @@ func (m *mutation) mode(typ, mode uint32) uint32 {
 // ok is false for any other.
 func (t *Tree) keptMode(n *node, in *SetAttr) (kept SetAttr, st hostfs.Stat, ok bool, err error) {
 	kept = *in
-	if in.Set&SetMode == 0 || in.Mode&policy.Privileged == 0 || !n.isRegular() || t.opts.Posix != nil || t.opts.ReadOnly {
+	if in.Set&SetMode == 0 || in.Mode&fsbridge.Privileged == 0 || !n.isRegular() || t.opts.Posix != nil || t.opts.ReadOnly {
 		return kept, st, false, nil
 	}
 	if st, err = n.stat(); err != nil || (st.Mode^in.Mode)&07777 != 0 {
@@ -37,7 +36,7 @@ func (t *Tree) keptMode(n *node, in *SetAttr) (kept SetAttr, st hostfs.Stat, ok 
 // inside may write to n, or let others execute it. To a file that is open he writes through a mapping, and the kernel takes nothing away for that.
 // A client that knows the mode is told.
 func (t *Tree) disarmFirst(r Request, n *node, st *hostfs.Stat) error {
-	if !policy.Gives(st.Mode) {
+	if !fsbridge.GivesAway(st.Mode) {
 		return nil
 	}
 	m := t.mutate(fsbridge.OpSetattr, r)
@@ -59,7 +58,7 @@ func (t *Tree) disarmFirst(r Request, n *node, st *hostfs.Stat) error {
 
 // disarm is for an open file, and within a change.
 func disarm(fd int, st *hostfs.Stat) error {
-	if !policy.Gives(st.Mode) {
+	if !fsbridge.GivesAway(st.Mode) {
 		return nil
 	}
 	err := hostfs.KillPriv(fd)

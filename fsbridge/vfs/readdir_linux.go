@@ -5,9 +5,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/policy"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/dircache"
 )
 
 // FsyncDir makes a directory durable.
@@ -138,14 +137,14 @@ func (t *Tree) Readlink(node uint64) ([]byte, error) {
 	defer t.dirs.Release(d)
 	target, err := hostfs.ReadlinkAt(d.FD, b.Name)
 	if err != nil {
-		return nil, dircache.Stale(err)
+		return nil, errStaleDir(err)
 	}
 	// The kernel keeps the text for this inode: it must be this inode's.
 	if st, err := hostfs.StatAt(d.FD, b.Name); err != nil || st.ID != n.obj.ID {
 		return nil, syscall.ESTALE
 	}
 	if t.opts.Posix != nil {
-		if path, ok := n.path(); !ok || policy.LeadsOut(path, target) {
+		if path, ok := n.path(); !ok || fsbridge.LinkLeadsOut(path, target) {
 			return nil, syscall.EACCES
 		}
 	}

@@ -14,14 +14,6 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/dircache"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/filelocks"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/fresh"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/grants"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/heldups"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/numbers"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/openfiles"
-	"github.com/codeagent/sandbox/fsbridge/vfs/internal/removals"
 )
 
 // Tree serves a working folder. It knows nothing of how requests arrive. Methods are
@@ -40,8 +32,8 @@ type Tree struct {
 	euid           uint32
 	egid           uint32
 
-	nodes   numbers.Table[node]
-	handles numbers.Table[handle]
+	nodes   numberTable[node]
+	handles numberTable[handle]
 	shards  [64]shard // of nodes, by host ID
 	dirs    dirCache
 
@@ -51,13 +43,13 @@ type Tree struct {
 	// rename changes both the host's names and ours. Taken after the Guard.
 	renames sync.RWMutex
 
-	spares  openfiles.Ring[*node] // replaced files that are held
-	later   openfiles.Later
-	grants  grants.List[*node] // see newGrants
-	epoch   atomic.Uint64      // of the newest mutation
-	fresh   fresh.List[*node]  // see refresh
-	heldUps heldups.List
-	removed removals.Set
+	spares  openRing[*node] // replaced files that are held
+	later   laterFile
+	grants  grantList[*node] // see newGrants
+	epoch   atomic.Uint64    // of the newest mutation
+	fresh   freshList[*node] // see refresh
+	heldUps heldUpList
+	removed removalSet
 
 	mutations sync.Pool // *mutation
 	buffers   sync.Pool // *[]byte, for listings
@@ -71,7 +63,7 @@ type Tree struct {
 	inFlight atomic.Int64
 	counts   [opCount]atomic.Uint64
 
-	locks   filelocks.Table
+	locks   lockTable
 	leaving time.Duration        // leavingAfter
 	onLock  func(nodes []uint64) // see OnLock
 
@@ -114,7 +106,7 @@ func newTree(o Options, h *hidden, root *hostfs.Stat) *Tree {
 		renamesRemoved: hostfs.RenamesRemoved(o.Root.FD()),
 	}
 	if t.maxFD <= 0 {
-		t.maxFD = openfiles.Most()
+		t.maxFD = mostOpenFiles()
 	}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
@@ -137,7 +129,7 @@ func newTree(o Options, h *hidden, root *hostfs.Stat) *Tree {
 	if maxDirs <= 0 {
 		maxDirs = DefaultMaxDirFDs
 	}
-	t.dirs = dirCache{dircache.New[*node](maxDirs, places{t})}
+	t.dirs = dirCache{newDirCache[*node](maxDirs, places{t})}
 	t.mutations.New = func() any {
 		m := &mutation{tree: t}
 		m.op.Validate, m.asked.Count = m.validate, m.countHeld

@@ -9,7 +9,6 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/policy"
 )
 
 // GetXattr returns the size of an extended attribute's value, and the value in dest if
@@ -23,7 +22,7 @@ func (t *Tree) GetXattr(node uint64, attr string, dest []byte) (int, error) {
 	switch {
 	case n == nil:
 		return 0, syscall.ESTALE
-	case !policy.Readable(attr):
+	case !fsbridge.Readable(attr):
 		return 0, syscall.ENODATA
 	case isACL(attr) && t.opts.Posix != nil:
 		return 0, syscall.ENODATA // it is about the host's modes
@@ -56,7 +55,7 @@ func (t *Tree) ListXattr(node uint64, dest []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	names = policy.Visible(names)
+	names = fsbridge.Visible(names)
 	if len(dest) < len(names) {
 		return len(names), syscall.ERANGE
 	}
@@ -100,7 +99,7 @@ func (t *Tree) changeXattr(kind fsbridge.Kind, r Request, node uint64, attr stri
 	if n == nil {
 		return syscall.ESTALE
 	}
-	if err := errors.Join(t.writable(), policy.Settable(attr), t.symlinkAllowed(n.obj.Type)); err != nil {
+	if err := errors.Join(t.writable(), fsbridge.Settable(attr), t.symlinkAllowed(n.obj.Type)); err != nil {
 		return err
 	}
 	if t.opts.Posix != nil && !strings.HasPrefix(attr, "user.") {

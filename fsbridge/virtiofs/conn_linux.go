@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/workers"
+	"github.com/codeagent/sandbox/fsbridge/fuseproto"
 )
 
 // tagBytes is the room for the tag in the device's configuration.
@@ -30,7 +30,7 @@ type conn struct {
 	socket  *net.UnixConn
 	epoll   int
 	wake    *eventFD // tells the workers to look everywhere
-	workers *workers.Pool
+	workers *fuseproto.Pool
 
 	// world is held shared while the guest's memory is used.
 	world    sync.RWMutex
@@ -44,7 +44,7 @@ type conn struct {
 }
 
 func newConn(s *Server, socket *net.UnixConn) (*conn, error) {
-	c := &conn{server: s, socket: socket, workers: workers.New(workers.Options{StallAfter: stallAfter})}
+	c := &conn{server: s, socket: socket, workers: fuseproto.NewPool(fuseproto.PoolOptions{StallAfter: stallAfter})}
 	for i := range 1 + s.o.RequestQueues {
 		c.queues = append(c.queues, &queue{index: i})
 	}

@@ -47,7 +47,7 @@
 //
 // One goroutine takes requests off the queues and performs them. While one is held
 // (somebody decides) or takes long, another goroutine takes the next ones
-// ([workers.Pool]), so that it holds up nobody.
+// ([fuseproto.Pool]), so that it holds up nobody.
 //
 // FORGETs, for which the first queue is, are the exception to being quick: nobody waits
 // for them, and a guest's kick and interrupt cost more than they do. The guest kicks

@@ -13,7 +13,6 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/fuseproto"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
-	"github.com/codeagent/sandbox/fsbridge/workers"
 )
 
 // fuzzServer is a server of a folder with a few files, without a socket.
@@ -114,7 +113,7 @@ func FuzzVirtioFUSE(f *testing.F) {
 	} {
 		f.Add(b, uint16(8192))
 	}
-	c := &conn{server: s, workers: workers.New(workers.Options{})}
+	c := &conn{server: s, workers: fuseproto.NewPool(fuseproto.PoolOptions{})}
 	s.conn = c
 	do := func(t testing.TB, in []byte, room int) {
 		r := &request{conn: c, chain: chain{inLen: len(in), outLen: room}, in: in, session: s.sessions.Current()}

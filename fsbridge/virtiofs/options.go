@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/codeagent/sandbox/fsbridge/fuseproto"
 	"github.com/codeagent/sandbox/fsbridge/guestcache"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
-	"github.com/codeagent/sandbox/fsbridge/wake"
 )
 
 // Defaults of [Options].
@@ -55,7 +55,7 @@ type Options struct {
 
 	// Wake, if not nil, has the guest tell who watches files there that somebody outside
 	// changed them.
-	Wake wake.Touch
+	Wake fuseproto.TouchWaker
 }
 
 // Stale is what a guest's caches must forget.

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/fuseproto"
-	"github.com/codeagent/sandbox/fsbridge/workers"
 )
 
 // wakeIndex is our own eventfd, where others have the queue's index.
@@ -35,21 +34,21 @@ type hand struct {
 	events [4]unix.EpollEvent
 }
 
-var _ workers.Source = (*hand)(nil)
+var _ fuseproto.Source = (*hand)(nil)
 
-// Another implements [workers.Source].
-func (h *hand) Another(bool) workers.Source { return &hand{c: h.c, next: h.next} }
+// Another implements [fuseproto.Source].
+func (h *hand) Another(bool) fuseproto.Source { return &hand{c: h.c, next: h.next} }
 
-// Leave implements [workers.Source].
+// Leave implements [fuseproto.Source].
 func (h *hand) Leave() {}
 
-// Take implements [workers.Source]. Whichever queue had its turn has to let the
+// Take implements [fuseproto.Source]. Whichever queue had its turn has to let the
 // others go first.
-func (h *hand) Take() (uint64, workers.Taken) {
+func (h *hand) Take() (uint64, fuseproto.PoolTaken) {
 	c := h.c
 	if c.ended.Load() {
 		c.wake.signal() // for another one that waits
-		return 0, workers.Gone
+		return 0, fuseproto.PoolGone
 	}
 	for range c.queues {
 		q := c.queues[h.next]
@@ -62,16 +61,16 @@ func (h *hand) Take() (uint64, workers.Taken) {
 		}
 		if r != nil {
 			h.r = r
-			return r.header.Unique, workers.Request
+			return r.header.Unique, fuseproto.PoolRequest
 		}
 	}
-	return 0, workers.Nothing
+	return 0, fuseproto.PoolNothing
 }
 
 // lazyAfter is how long what is lazy lies there while nothing else comes, in ms.
 const lazyAfter = 10
 
-// Wait implements [workers.Source]. Only who waits has the guest kick.
+// Wait implements [fuseproto.Source]. Only who waits has the guest kick.
 func (h *hand) Wait() {
 	if !h.await(true) && !h.kicked(lazyAfter) && !h.await(false) {
 		h.kicked(-1)
@@ -112,7 +111,7 @@ func (h *hand) kicked(ms int) bool {
 	return n != 0
 }
 
-// Perform implements [workers.Source].
+// Perform implements [fuseproto.Source].
 func (h *hand) Perform() {
 	r := h.r
 	h.r = nil

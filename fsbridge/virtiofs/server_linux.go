@@ -18,7 +18,6 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/fuseproto"
 	"github.com/codeagent/sandbox/fsbridge/guestcache"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
-	"github.com/codeagent/sandbox/fsbridge/wake"
 )
 
 // Server serves a working folder to the guests that connect, one at a time. It
@@ -130,7 +129,7 @@ func newServer(o Options) (*Server, error) {
 	for i := range s.large {
 		s.large[i].free, s.large[i].all = o.MaxBytes, o.MaxBytes
 	}
-	waker := wake.New(o.Wake)
+	waker := fuseproto.NewWaker(o.Wake)
 	o.Tree.Touch = waker.Time()
 	tree, err := vfs.NewTree(o.Tree)
 	if err != nil {

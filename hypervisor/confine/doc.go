@@ -11,7 +11,7 @@
 //   - Landlock. Files may be read, but for the hidden ones (below). Nothing may be
 //     changed, made, removed or renamed, except in one directory of the guest's own, which
 //     TMPDIR names. Signals, tracing and abstract sockets do not leave the domain.
-//   - a seccomp filter ([seccomp.Confined]): that of a mediated jail; no sockets but
+//   - a seccomp filter ([filters.Confined]): that of a mediated jail; no sockets but
 //     netlink and pairs, no System V or POSIX queues, no ioctl but known ones.
 //   - a bounding set of capabilities that is empty, and no_new_privs.
 //

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/hypervisor/userdirs"
+	"github.com/codeagent/sandbox/hypervisor/inherit"
 )
 
 // own is a guest's own directory. It is locked as long as the supervisor lives: what is not locked was
@@ -27,7 +27,7 @@ const (
 
 // makeOwn makes a directory, and removes those that were left.
 func makeOwn() (*own, error) {
-	in, _ := userdirs.Temporary() // who starts us has said what is wrong with another
+	in, _ := inherit.TemporaryDir() // who starts us has said what is wrong with another
 	in, err := filepath.EvalSymlinks(in)
 	if err != nil {
 		return nil, err

@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/landlock"
+	"github.com/codeagent/sandbox/hypervisor/filters"
 )
 
 // What Landlock decides about. Listing and executing are left alone: a rule for a directory
 // is one for all that lies below it, so a listing could not be kept from hidden names;
 // and a file that is hidden is no program.
 const (
-	handled = landlock.Read | landlock.Write | landlock.Device | landlock.Names
-	kept    = landlock.Read | landlock.Write | landlock.Names&^landlock.Nodes // in the guest's directory
-	device  = landlock.Read | landlock.Write | landlock.Device
+	handled = filters.LandlockRead | filters.LandlockWrite | filters.LandlockDevice | filters.LandlockNames
+	kept    = filters.LandlockRead | filters.LandlockWrite | filters.LandlockNames&^filters.LandlockNodes // in the guest's directory
+	device  = filters.LandlockRead | filters.LandlockWrite | filters.LandlockDevice
 )
 
 // maxRules bounds what is allowed one by one.
@@ -38,23 +38,23 @@ var (
 
 // abi returns why this kernel's Landlock will not do, or nil.
 func abi() error {
-	version, err := landlock.Version()
-	if err == nil && version < landlock.Scopes {
-		err = fmt.Errorf("it needs Landlock of version %d (Linux 6.12 or newer), there is %d", landlock.Scopes, version)
+	version, err := filters.LandlockVersion()
+	if err == nil && version < filters.LandlockScopes {
+		err = fmt.Errorf("it needs Landlock of version %d (Linux 6.12 or newer), there is %d", filters.LandlockScopes, version)
 	}
 	return err
 }
 
 // ruleset is a set of Landlock rules. The first error stays.
 type ruleset struct {
-	*landlock.Ruleset
+	*filters.Ruleset
 	n      int
 	access uint64 // what the set decides about
 	err    error
 }
 
 func newRuleset(access uint64) (*ruleset, error) {
-	set, err := landlock.New(landlock.Settings{Files: access, TCP: true, Inside: true})
+	set, err := filters.NewRuleset(filters.LandlockSettings{Files: access, TCP: true, Inside: true})
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (r *ruleset) around(dir string, hidden []string) {
 			continue
 		}
 		if !slices.ContainsFunc(hidden, func(h string) bool { return strings.HasPrefix(h, path+"/") }) {
-			r.allow(path, landlock.Read)
+			r.allow(path, filters.LandlockRead)
 		} else if e.IsDir() {
 			r.around(path, hidden)
 		}
@@ -134,14 +134,14 @@ func newDomains(folders []string, dir string, hidden []string) (_ *domains, err 
 	}
 	d.shim.allowAround(hidden)
 	for _, f := range folders {
-		d.shim.allow(f, landlock.Read)
+		d.shim.allow(f, filters.LandlockRead)
 	}
 	d.shim.allow(dir, kept)
 	for _, path := range append(slices.Clone(devices), terminals...) {
 		d.shim.allow(path, device)
 	}
 	// A terminal may be this user's own, on which he answers questions.
-	if d.commands, err = newRuleset(landlock.Read | unix.LANDLOCK_ACCESS_FS_WRITE_FILE); err != nil {
+	if d.commands, err = newRuleset(filters.LandlockRead | unix.LANDLOCK_ACCESS_FS_WRITE_FILE); err != nil {
 		return nil, err
 	}
 	d.commands.everything("/", terminals)

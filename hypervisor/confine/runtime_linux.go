@@ -16,10 +16,9 @@ import (
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/filters"
 	"github.com/codeagent/sandbox/hypervisor/jail"
-	"github.com/codeagent/sandbox/hypervisor/landlock"
 	"github.com/codeagent/sandbox/hypervisor/remote"
-	"github.com/codeagent/sandbox/hypervisor/seccomp"
 )
 
 // Runtime starts guests behind Landlock. It is safe for concurrent use.
@@ -56,7 +55,7 @@ func (r *Runtime) loadProgram() (*os.File, error) {
 
 // possible returns why there can be no guest here, or nil.
 func (r *Runtime) possible() error {
-	if !seccomp.Supported {
+	if !filters.Supported {
 		return fmt.Errorf("on amd64 and arm64 only: %w", errors.ErrUnsupported)
 	}
 	if err := abi(); err != nil {
@@ -135,7 +134,7 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	}
 	defer d.close()
 	if exe, eerr := os.Executable(); r.o.GuestBinary == nil && eerr == nil { // it may lie in /tmp
-		d.shim.allow(exe, landlock.Read)
+		d.shim.allow(exe, filters.LandlockRead)
 		if d.shim.err != nil {
 			return d.shim.err
 		}
@@ -204,7 +203,7 @@ func (r *Runtime) spawn(g *guest, d *domains, tried promises) (err error) {
 	}
 	defer null.Close()
 	b := &birth{
-		domain: int(d.shim.File().Fd()), tried: tried, filter: seccomp.Confined(g.cfg.Debug), path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())),
+		domain: int(d.shim.File().Fd()), tried: tried, filter: filters.Confined(g.cfg.Debug), path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())),
 		files:  []uintptr{null.Fd(), null.Fd(), errW.Fd(), ctlIn.Fd(), d.commands.File().Fd()},
 		config: control.ShimConfig{Umask: r.o.Umask, Confined: true, NotifyDir: filepath.Join(g.own.path, noticeDir)},
 		kills:  make(chan struct{}), end: make(chan struct{}),

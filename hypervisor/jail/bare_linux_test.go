@@ -7,8 +7,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/jail/account"
-	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
+	"github.com/codeagent/sandbox/hypervisor/jail/places"
 )
 
 // A folder is bare if nothing is mounted below it: not on the host, not another folder and
@@ -31,11 +30,11 @@ func TestBareFolders(t *testing.T) {
 	for _, name := range []string{"plain", "mounted", "outer", "outer/inner", "secret"} {
 		cfg.Shares = append(cfg.Shares, hypervisor.Share{HostPath: path(name)})
 	}
-	u, err := account.Choose(cfg.UID, cfg.GID)
+	u, err := chooseAccount(cfg.UID, cfg.GID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := []mounts.Entry{{Dev: "8:1", Root: "/", Point: "/"}, {Dev: "0:99", Root: "/", Point: path("mounted/sub")}, {Dev: "0:98", Root: "/", Point: path("plain")}}
+	table := []places.MountEntry{{Dev: "8:1", Root: "/", Point: "/"}, {Dev: "0:99", Root: "/", Point: path("mounted/sub")}, {Dev: "0:98", Root: "/", Point: path("plain")}}
 	p, _, err := makePlan(cfg, u, table, true, "", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -8,11 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/guest/control"
-	"github.com/codeagent/sandbox/hypervisor/jail/ahead"
-	"github.com/codeagent/sandbox/hypervisor/jail/limits"
+	"github.com/codeagent/sandbox/hypervisor/filters"
 	"github.com/codeagent/sandbox/hypervisor/jail/nofile"
 	"github.com/codeagent/sandbox/hypervisor/jail/script"
-	"github.com/codeagent/sandbox/hypervisor/seccomp"
 )
 
 // birth is what a first process starts from.
@@ -22,7 +20,7 @@ type birth struct {
 	userID int // who the process is at first
 
 	confined uint64 // what Landlock decides about; 0: nothing
-	limits   []limits.Rlimit
+	limits   []rlimitOf
 }
 
 // write writes everything that the process does: it makes the view, gives up its
@@ -31,7 +29,7 @@ func (b *birth) write(w *script.Writer) error {
 	w.Call("setsid", unix.SYS_SETSID)
 	w.Call("entering /", unix.SYS_CHDIR, w.Text("/"))
 	w.Call("umask", unix.SYS_UMASK, 0o022)
-	takeShares(w, append(limits.Shares(), limits.Pings(b.plan.gid)...))
+	takeShares(w, append(limitShares(), limitPings(b.plan.gid)...))
 	v := &viewWriter{Writer: w, plan: b.plan, setup: script.Setup, clones: make(map[string]uintptr), bases: make(map[int]uintptr)}
 	networkUp(w, b.plan.network)
 	v.view()
@@ -59,7 +57,7 @@ func (b *birth) write(w *script.Writer) error {
 
 // takeShares bounds what of the user's resources everything inside can use up, and what of its network it may use. The namespaces' settings are made through the host's
 // /proc, which is still in the view; later nobody inside has the right to. A container's security module may refuse it.
-func takeShares(w *script.Writer, shares []limits.Share) {
+func takeShares(w *script.Writer, shares []limitShare) {
 	for _, s := range shares {
 		what := "bounding " + s.File
 		fd := w.Free()
@@ -118,18 +116,18 @@ func (b *birth) enclose(w *script.Writer) {
 	if b.confined != 0 {
 		w.Call("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, script.Rules, 0)
 	}
-	filter := seccomp.Settings{Debug: b.plan.debug, Mediated: b.plan.mediated, Containers: b.plan.containers, Drivers: b.plan.drivers()}
+	filter := filters.Settings{Debug: b.plan.debug, Mediated: b.plan.mediated, Containers: b.plan.containers, Drivers: b.plan.drivers()}
 	if os.Geteuid() != 0 { // see ids.Map
-		filter.Alone = &seccomp.IDs{UID: uint32(b.plan.uid), GID: uint32(b.plan.gid)}
+		filter.Alone = &filters.IDs{UID: uint32(b.plan.uid), GID: uint32(b.plan.gid)}
 	}
-	program := w.Filter(seccomp.Jail(filter))
+	program := w.Filter(filters.Jail(filter))
 	if !b.plan.mediated {
 		w.Call("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, program)
 		return
 	}
 	// From here on calls may wait for the supervisor, which answers once it has the
 	// listener. None of the script's do. Nobody inside may keep the listener.
-	listener := w.Open("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, ahead.ListenerFlags, program)
+	listener := w.Open("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, listenerFlags, program)
 	w.Send("handing the listener over", script.Setup, listenerByte, listener)
 	w.Close(listener)
 }

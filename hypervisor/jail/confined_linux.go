@@ -4,11 +4,7 @@ import (
 	"errors"
 
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/jail/account"
-	"github.com/codeagent/sandbox/hypervisor/jail/ahead"
-	"github.com/codeagent/sandbox/hypervisor/jail/host"
-	"github.com/codeagent/sandbox/hypervisor/jail/limits"
-	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
+	"github.com/codeagent/sandbox/hypervisor/jail/places"
 )
 
 // What a guest without namespaces (package confine) has in common with a jail.
@@ -16,18 +12,18 @@ import (
 // KernelMediates returns why this kernel cannot mediate, or nil. It tries that, which
 // takes milliseconds.
 func KernelMediates() error {
-	return errors.Join(landlocks(kernelLandlock()), ahead.Mediates())
+	return errors.Join(landlocks(kernelLandlock()), kernelMediates())
 }
 
 // Shared are limits of everything inside that leave the user's processes outside something.
-func Shared() []limits.Rlimit { return limits.Shared() }
+func Shared() []rlimitOf { return limitsShared() }
 
 // Hidden returns what must not be visible to a guest with these folders: well-known
 // secrets and what the configuration names, free of symlinks, also at the other paths at
 // which it is mounted. Only what exists is in the list, and a directory comes before what
 // is in it. notes is what the user should know of it.
 func Hidden(cfg hypervisor.Config) (hidden []hypervisor.Secret, notes []string, err error) {
-	u, err := account.Choose(-1, -1)
+	u, err := chooseAccount(-1, -1)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -40,7 +36,7 @@ func Hidden(cfg hypervisor.Config) (hidden []hypervisor.Secret, notes []string, 
 		return nil, nil, err
 	}
 	for _, s := range cfg.Show {
-		p.show = append(p.show, mounts.Resolve(s))
+		p.show = append(p.show, places.ResolveMount(s))
 	}
 	hidden = p.hideList()
 	return hidden, p.notes, nil
@@ -51,4 +47,4 @@ func Folders(cfg hypervisor.Config) ([]string, error) { return folders(cfg) }
 
 // Doubtful tells, without trying, whether a jail may be refused here: a container's filter,
 // or a setting. It takes microseconds.
-func Doubtful() bool { return host.Doubtful() }
+func Doubtful() bool { return hostDoubtful() }

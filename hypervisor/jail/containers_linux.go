@@ -4,9 +4,6 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
-
-	"github.com/codeagent/sandbox/hypervisor/jail/engines"
-	"github.com/codeagent/sandbox/hypervisor/jail/host"
 )
 
 const cgroupDir = "/sys/fs/cgroup"
@@ -31,7 +28,7 @@ func (p *planner) addContainers() {
 		}
 		return program
 	}
-	for _, f := range engines.Files(p.user.UID, store, !p.user.ByRoot, find) {
+	for _, f := range engineFiles(p.user.UID, store, !p.user.ByRoot, find) {
 		m := mount{op: opFile, path: f.Path, content: f.Text, make: true}
 		if f.Program {
 			m.mode = 0o555
@@ -59,7 +56,7 @@ var errNested = errors.New("--containers needs Linux 5.14 or newer: before, a na
 // below a locked mount: Linux 5.14 refuses it (427215d85e8d, "ovl: prevent private clone if bind mount is not
 // allowed").
 func mayNest() error {
-	if !host.KernelAtLeast(5, 14) {
+	if !kernelAtLeast(5, 14) {
 		return errNested
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/jail/devices"
 )
 
 // mayUse reports whether commands may read or write a device of the host's.
@@ -20,18 +19,18 @@ func (p *planner) mayUse(path string, st *unix.Stat_t) bool {
 }
 
 // explainDevice says of a path in /dev, where a jail has a few devices of its own, whether it is one of the host's that are given, and else why it is not there.
-func (p *planner) explainDevice(s *hypervisor.Sight, given []devices.Device) {
-	if _, own := devices.Own(s.Path); own || s.Path == "/dev" || slices.ContainsFunc(given, func(d devices.Device) bool { return below(d.Path, s.Path) && d.Path != s.Path }) {
+func (p *planner) explainDevice(s *hypervisor.Sight, given []deviceNode) {
+	if _, own := ownDevices(s.Path); own || s.Path == "/dev" || slices.ContainsFunc(given, func(d deviceNode) bool { return below(d.Path, s.Path) && d.Path != s.Path }) {
 		return
 	}
-	if slices.ContainsFunc(given, func(d devices.Device) bool { return d.Path == s.Path }) {
+	if slices.ContainsFunc(given, func(d deviceNode) bool { return d.Path == s.Path }) {
 		s.Why = "the host's device, by --device"
 		p.permit(s, false)
 		return
 	}
 	s.Read, s.Write = false, false
-	_, err := devices.Find([]string{s.Path}, p.mayUse)
-	var missing *devices.Error
+	_, err := findDevice([]string{s.Path}, p.mayUse)
+	var missing *deviceError
 	switch s.Why = "of /dev a jail has the few devices that programs need, and this is none of them"; {
 	case err == nil && filepath.Dir(s.Path) == "/dev":
 		s.Remedy = "--device " + filepath.Base(s.Path) + " gives it"

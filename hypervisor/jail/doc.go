@@ -25,7 +25,7 @@
 // # With a network
 //
 // PID 1 makes a TAP device in its network namespace, gives it its addresses and routes,
-// and hands its descriptor to the supervisor (package tap), where package network
+// and hands its descriptor to the supervisor (package network), where package network
 // serves it. Its loopback stays its own; a resolv.conf of ours lies over the host's.
 // Inside nobody can change any of that.
 //
@@ -99,7 +99,7 @@
 //	open and close                  1.6     2.9
 //	the same below 7 directories    1.65    3.1
 //
-// An open cost 1.3 more when that was measured. 0.9 to 1.1 were Landlock's: a set of rules that decides about [landlock.Cut] takes that for each
+// An open cost 1.3 more when that was measured. 0.9 to 1.1 were Landlock's: a set of rules that decides about [filters.LandlockCut] takes that for each
 // file that is opened, also for reading, since the kernel finds out then whether the file may be truncated. With the right to write alone it is 0.15. That is how it still is
 // beside FUSE. Beside the mediated bridge the rules do not decide about it (landlock_linux.go). On a machine on which an open and close take 3.0 natively, and 3.5
 // below 7 directories, they took 3.7 and 4.3 with that right and take 3.3 and 3.7 without, in one run. The rest is the filter, which
@@ -111,4 +111,96 @@
 //
 // A start in dynamic mode takes 3 ms more than the 29 in static mode: 1 to mount the gates (0.1 each), 1.2 for eleven places that are open in them
 // (to mount over a name in a gate is a lookup that the supervisor answers), the rest to serve them and to take them down.
+//
+// # Account
+//
+// Account works out whose rights the commands of a jail get, and what the mode bits of the
+// host's files give them. Save for [Lend] it only looks, and it has no state.
+//
+// # Ahead
+//
+// Ahead makes what a jail needs whatever its configuration says: the guest's program in a memfd, what the kernel
+// lets a mediated bridge do, and the user namespace of the folders' mounts.
+//
+// None of it depends on the log or on the view, and each takes as long as a tenth of a whole start. So it is made beside what
+// the program does first ([Preparation.Begin]). Each part is made once and then kept; an error is kept, too, and said to whom needs the
+// part. Nothing of it is visible to anybody else.
+//
+// # Children
+//
+// Children looks at the processes of a pid namespace from outside: whether the first has children, how
+// many there are, and which numbers they have here. It locks one mutex, and trusts the kernel
+// alone: names and numbers in /proc are the kernel's, and a process may end meanwhile. On other systems than Linux it is empty.
+//
+// # Devices
+//
+// Devices finds the devices of the host that somebody wants in a jail (--device), and refuses those by which the jail would be none.
+//
+// What a device does when it is asked is its driver's: no view and no undo log is between. So a disk, the machine's memory, and what the
+// user types are refused unless they are named twice, and terminals always.
+//
+// # Dynamic
+//
+// Dynamic chooses what a jail that asks shows from the start, and what a person has to
+// allow first.
+//
+// From the start it shows what belongs to the system (/usr, /etc and their like), tool chains (what PATH
+// and variables such as JAVA_HOME name, and where version managers keep what they install), and settings of
+// shells, git and editors, as far as they hold no secrets. Everything else of the host lies behind gates (package
+// fsbridge/gate): /home, /opt, /srv, /var, the home directory and each other directory of the root. What a session adds
+// itself, its working folders, caches and places, is mounted on top by the jail.
+//
+// The package only looks at the host, and has no state. It does not follow what changes later: a directory that
+// appears in the root directory during the session is seen, since the gates are already made; only root can make one.
+//
+// # Engines
+//
+// Engines has what engines for containers (podman, buildah) are given in a jail, where there is one user
+// id and no control group of their own: configuration files, programs that stand in front of the real ones, and the variables that lead
+// to both. It is text only: the jail puts the files in place.
+//
+// # Host
+//
+// Host finds out what this machine lets a jail do: its kernel, its settings, its devices.
+// It says in words for people what to change.
+//
+// # Ids
+//
+// Ids reads and writes the maps of user namespaces (uid_map, gid_map). It trusts what
+// the kernel writes, and has no state.
+//
+// # Limits
+//
+// Limits keeps what everything inside a jail takes within [hypervisor.Limits].
+//
+// The number of processes and the size of files are limited by POSIX limits, which the first process of the jail
+// hands down: they need no rights and are always there. A jail has a user namespace of its own, so that its
+// processes are counted apart from the user's others (Linux 5.14 and newer). Memory, processor time and disks need control groups
+// (package hypervisor/cgroup). If there are none, memory is limited for each process by itself (RLIMIT_DATA), and a warning
+// says so. The kernel does not tell that it has refused a process: they are counted once a second while commands run,
+// if the whole machine has as many as the limit, and at a command's end.
+//
+// A [limitKeeper] is safe for concurrent use once it is made. What is inside can neither change the groups nor
+// raise a limit. It trusts the kernel.
+//
+// # Promote
+//
+// Promote mounts directories that a gate (package fsbridge/gate) has opened, while their jail runs: from then on what is in them
+// is looked at without the gate, at native speed.
+//
+// How:
+//
+// A short-lived process, a script of system calls (package script), enters the user and the mount namespace of the jail's PID 1, as only who has made them
+// may, clones the directory and moves the clone onto the name in the gate. The processes inside cannot see it: it is in no process namespace of
+// theirs. It has one thread, without which nobody may enter a user namespace, and is gone before [promoteGate.Mount] returns.
+//
+// What is mounted:
+//
+// The directory that a person was asked about, and no path: before it covered the directory of the gate, PID 1 has opened it as the jail's
+// namespace has it ([promotedJail.Gate]). The name is looked up below that, without symlinks, and must be the very file that was looked at; by its descriptor it is
+// cloned. So it has what the whole view has: read-only, nosuid, nodev, and the mounts of the host that were there when the jail began. The target is looked up through the gate, which
+// answers this process at once or not at all; if something is mounted there already, nothing happens.
+//
+// A mount goes when the gate tells the kernel that the name is another one, or is refused: the gate is asked again for a name after
+// a second at most. What a program has open, and its working directory, stay as they are.
 package jail

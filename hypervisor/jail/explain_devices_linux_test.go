@@ -5,13 +5,11 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/jail/account"
-	"github.com/codeagent/sandbox/hypervisor/jail/devices"
 )
 
 // TestExplainDevices: of /dev a jail's own devices are there, those that are given, and the directories above them; nothing else is.
 func TestExplainDevices(t *testing.T) {
-	given := []devices.Device{{Path: "/dev/none/card0"}}
+	given := []deviceNode{{Path: "/dev/none/card0"}}
 	for path, want := range map[string]struct {
 		read bool
 		why  string
@@ -25,7 +23,7 @@ func TestExplainDevices(t *testing.T) {
 		"/dev/tty1":       {false, "this is none of them"},
 	} {
 		s := hypervisor.Sight{Path: path, Read: true, Write: true, Why: "as before"}
-		(&planner{user: account.Account{}}).explainDevice(&s, given)
+		(&planner{user: account{}}).explainDevice(&s, given)
 		if s.Read != want.read || s.Write != want.read || !strings.Contains(s.Why, want.why) {
 			t.Errorf("%s: %+v", path, s)
 		}

@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/jail/account"
-	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
-	"github.com/codeagent/sandbox/hypervisor/landlock"
+	"github.com/codeagent/sandbox/hypervisor/filters"
+	"github.com/codeagent/sandbox/hypervisor/jail/places"
 )
 
 // Explain says how a jail of that configuration would show a path of the host, which need
@@ -17,7 +16,7 @@ import (
 // its mounts the path lies on; it changes nothing. Services, brokers and what a program
 // inside mounts over it are not part of it.
 func Explain(cfg hypervisor.Config, path string) (hypervisor.Sight, error) {
-	u, err := account.Choose(cfg.UID, cfg.GID)
+	u, err := chooseAccount(cfg.UID, cfg.GID)
 	if err != nil {
 		return hypervisor.Sight{}, fmt.Errorf("jail: %w", err)
 	}
@@ -29,7 +28,7 @@ func Explain(cfg hypervisor.Config, path string) (hypervisor.Sight, error) {
 	if err != nil {
 		return hypervisor.Sight{}, err
 	}
-	s := hypervisor.Sight{Path: mounts.Resolve(filepath.Clean(path)), Why: "the host's file system, read-only", Read: true, Exec: true}
+	s := hypervisor.Sight{Path: places.ResolveMount(filepath.Clean(path)), Why: "the host's file system, read-only", Read: true, Exec: true}
 	theirs, reached := true, true // the host's own mode bits decide further, those on the way too
 	s.Remedy = "--rw " + s.Path + " lets commands write it, --overlay " + s.Path + " lets them write to a copy"
 	for _, m := range p.mounts {
@@ -61,7 +60,7 @@ func Explain(cfg hypervisor.Config, path string) (hypervisor.Sight, error) {
 	}
 	if theirs {
 		(&planner{user: u}).permit(&s, reached)
-		explainPipe(&s, !cfg.Containers && kernelLandlock() >= landlock.Renames)
+		explainPipe(&s, !cfg.Containers && kernelLandlock() >= filters.LandlockRenames)
 	}
 	return s, nil
 }

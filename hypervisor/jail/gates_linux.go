@@ -11,17 +11,14 @@ import (
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/jail/account"
-	"github.com/codeagent/sandbox/hypervisor/jail/dynamic"
-	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
-	"github.com/codeagent/sandbox/hypervisor/jail/promote"
+	"github.com/codeagent/sandbox/hypervisor/jail/places"
 	"github.com/codeagent/sandbox/hypervisor/remote"
 )
 
 // addGates adds the gates to the shares: those that were named, and those of a view that asks.
 func (p *planner) addGates() {
 	for _, dir := range p.cfg.Gates {
-		p.shares = append(p.shares, mounts.Resolve(dir))
+		p.shares = append(p.shares, places.ResolveMount(dir))
 	}
 	defer p.openRuled()
 	if !p.cfg.Dynamic {
@@ -44,19 +41,19 @@ func (p *planner) addGates() {
 // openRuled opens what rules allow. A symlink is not followed: the rule did not name its target.
 func (p *planner) openRuled() {
 	for _, dir := range p.cfg.Opened {
-		if mounts.Resolve(dir) == dir && isDir(dir) {
+		if places.ResolveMount(dir) == dir && isDir(dir) {
 			p.view.Open = append(p.view.Open, dir)
 		}
 	}
 }
 
 // viewOf is what a view that asks begins with.
-func viewOf(cfg hypervisor.Config, u account.Account) dynamic.View {
-	o := dynamic.Options{Getenv: os.Getenv, Show: cfg.Show, Blocked: func(dir string) bool { _, ok := u.BlockedAt(dir); return ok }}
-	if u.Home != account.NoHome {
+func viewOf(cfg hypervisor.Config, u account) dynamicView {
+	o := dynamicOptions{Getenv: os.Getenv, Show: cfg.Show, Blocked: func(dir string) bool { _, ok := u.BlockedAt(dir); return ok }}
+	if u.Home != noHome {
 		o.Home = u.Home
 	}
-	return dynamic.Of(o)
+	return dynamicOf(o)
 }
 
 // mountGates adds the mounts of the gates, and on them what is open from the start. A cover and a gate can each lie in the other.
@@ -64,7 +61,7 @@ func (p *planner) mountGates() {
 	for i := len(p.cfg.Shares); i < len(p.shares); i++ {
 		dir := p.shares[i]
 		if named := i < len(p.cfg.Shares)+len(p.cfg.Gates); named || !p.isCovered(dir) && dir != p.home {
-			p.add(mount{op: opShare, path: dir, share: i, readOnly: true, gate: true, noExec: mounts.NoExec(p.mounts, dir)})
+			p.add(mount{op: opShare, path: dir, share: i, readOnly: true, gate: true, noExec: places.MountNoExec(p.mounts, dir)})
 		}
 	}
 	for _, dir := range p.view.Empty {
@@ -183,7 +180,7 @@ func (m *mount) promotes() bool { return m.op == opShare && m.gate }
 func (g *guest) promotes(t *hypervisor.Transport, path string, base *os.File) error {
 	if g.promoted == nil {
 		err := g.pid1.While(func() (err error) {
-			g.promoted, err = promote.New(g.pid1.PID)
+			g.promoted, err = newPromotion(g.pid1.PID)
 			return err
 		})
 		if err != nil {

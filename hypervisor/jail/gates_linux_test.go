@@ -9,8 +9,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/jail/account"
-	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
+	"github.com/codeagent/sandbox/hypervisor/jail/places"
 	"github.com/codeagent/sandbox/hypervisor/jail/script"
 )
 
@@ -29,11 +28,11 @@ func TestWays(t *testing.T) {
 	for _, name := range []string{"gate/work", "work"} {
 		cfg.Shares = append(cfg.Shares, hypervisor.Share{HostPath: filepath.Join(dir, name)})
 	}
-	u, err := account.Choose(cfg.UID, cfg.GID)
+	u, err := chooseAccount(cfg.UID, cfg.GID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := []mounts.Entry{{Dev: "8:1", Root: "/", Point: "/"}}
+	table := []places.MountEntry{{Dev: "8:1", Root: "/", Point: "/"}}
 	for mediated, want := range map[bool][]string{true: {dir + "/gate/work"}, false: nil} {
 		p, _, err := makePlan(cfg, u, table, mediated, "", nil)
 		if err != nil || !slices.Equal(p.ways, want) {

@@ -18,40 +18,34 @@ import (
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/jail/account"
-	"github.com/codeagent/sandbox/hypervisor/jail/children"
-	"github.com/codeagent/sandbox/hypervisor/jail/engines"
-	"github.com/codeagent/sandbox/hypervisor/jail/limits"
-	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
+	"github.com/codeagent/sandbox/hypervisor/filters"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
-	"github.com/codeagent/sandbox/hypervisor/jail/promote"
-	"github.com/codeagent/sandbox/hypervisor/landlock"
 	"github.com/codeagent/sandbox/hypervisor/remote"
 )
 
 // guest is a running jail.
 type guest struct {
 	log    *slog.Logger
-	user   account.Account
+	user   account
 	cfg    hypervisor.Config
 	plan   plan
 	refuse [][]string // by share
 
 	noOverlay  string        // why the plan has no overlays, or empty
 	planned    chan struct{} // closed when the plan is made, or cannot be
-	limits     *limits.Keeper
-	lease      *places.Lease     // of overlays, or nil
-	idmap      *os.File          // a user namespace in which root and the workload change places, or nil
-	mediation  *mediation        // nil: the folders are served through FUSE
-	rather     string            // why, where that was left open
-	wired      *wiring           // nil: there is no network
-	unreached  unreached         // who wants one then
-	remade     remade            // what is hidden, and was made anew inside
-	ways       []*os.File        // see [plan].ways
-	promoted   *promote.Jail     // what mounts the directories that gates open; nil: there are no gates
-	rules      *landlock.Ruleset // until it has started; nil: there are none
-	unconfined string            // why there are none
-	confined   uint64            // what they decide about
+	limits     *limitKeeper
+	lease      *places.Lease    // of overlays, or nil
+	idmap      *os.File         // a user namespace in which root and the workload change places, or nil
+	mediation  *mediation       // nil: the folders are served through FUSE
+	rather     string           // why, where that was left open
+	wired      *wiring          // nil: there is no network
+	unreached  unreached        // who wants one then
+	remade     remade           // what is hidden, and was made anew inside
+	ways       []*os.File       // see [plan].ways
+	promoted   *promotedJail    // what mounts the directories that gates open; nil: there are no gates
+	rules      *filters.Ruleset // until it has started; nil: there are none
+	unconfined string           // why there are none
+	confined   uint64           // what they decide about
 
 	env      []string
 	warnings []string
@@ -59,8 +53,8 @@ type guest struct {
 
 	setup    control.FDConn
 	host     *control.Host
-	pid1     remote.Child       // PID 1
-	children *children.Children // of it
+	pid1     remote.Child    // PID 1
+	children *childProcesses // of it
 	stderr   remote.Tail
 
 	remote.Life
@@ -94,14 +88,14 @@ func (g *guest) await() {
 
 // hostPID implements [hypervisor.Transport.HostPID]: FUSE numbers threads as the
 // pid namespace that mounted, ours.
-func (g *guest) hostPID(pid uint32) (uint32, error) { return children.HostPID(g.pid1.PID, pid) }
+func (g *guest) hostPID(pid uint32) (uint32, error) { return hostPID(g.pid1.PID, pid) }
 
 // First implements [hypervisor.Housed].
 func (g *guest) First() int { return g.pid1.PID }
 
 // SocketOwner implements [hypervisor.Owner].
 func (g *guest) SocketOwner(protocol string, source netip.AddrPort) (int, bool) {
-	return children.SocketOwner(g.pid1.PID, protocol, source)
+	return socketOwner(g.pid1.PID, protocol, source)
 }
 
 // Processes returns how many processes other than PID 1 are alive inside, so
@@ -128,7 +122,7 @@ func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Proc
 func (g *guest) limit() error {
 	folders, err := folders(g.cfg)
 	if err == nil {
-		g.limits, err = limits.New(g.cfg.Limits, folders)
+		g.limits, err = newLimits(g.cfg.Limits, folders)
 	}
 	return err
 }
@@ -151,7 +145,7 @@ func (g *guest) environment(c hypervisor.Command) []string {
 	}
 	var containers map[string]string
 	if g.cfg.Containers {
-		containers = engines.Environment(g.user.UID)
+		containers = engineEnvironment(g.user.UID)
 	}
 	add := []string{hypervisor.StepsVariable + "=" + control.InsideSocket}
 	for k, v := range containers {
@@ -167,7 +161,7 @@ func (g *guest) environment(c hypervisor.Command) []string {
 		case k == hypervisor.StepsVariable || containers[k] != "" || agents[k] || g.lacksTemporary(k, v):
 			return "", false
 		case k == "PATH" && containers != nil:
-			return engines.Programs + ":" + v, true
+			return enginePrograms + ":" + v, true
 		case g.user.ByRoot && (k == "USER" || k == "LOGNAME"):
 			return g.user.Name, true
 		case g.user.ByRoot && k == "HOME" && v == os.Getenv("HOME"):
@@ -184,8 +178,8 @@ func (g *guest) lacksTemporary(k, v string) bool {
 	if !slices.Contains([]string{"TMPDIR", "TMP", "TEMP", "TEMPDIR"}, k) || !filepath.IsAbs(v) || v != os.Getenv(k) {
 		return false
 	}
-	v = mounts.Resolve(v)
-	within := func(dir string) bool { return below(v, mounts.Resolve(dir)) }
+	v = places.ResolveMount(v)
+	within := func(dir string) bool { return below(v, places.ResolveMount(dir)) }
 	for _, s := range g.cfg.Shares {
 		if within(s.GuestPath) {
 			return false
@@ -194,11 +188,11 @@ func (g *guest) lacksTemporary(k, v string) bool {
 	if slices.ContainsFunc(g.cfg.Places.Writable, within) || slices.ContainsFunc(g.cfg.Places.Overlay, within) {
 		return false
 	}
-	return slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/run", "/dev/shm"}, func(dir string) bool { return within(dir) && v != mounts.Resolve(dir) })
+	return slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/run", "/dev/shm"}, func(dir string) bool { return within(dir) && v != places.ResolveMount(dir) })
 }
 
 // defaultEnv is the environment of commands that bring none.
-func defaultEnv(u account.Account) []string {
+func defaultEnv(u account) []string {
 	env := []string{"HOME=" + u.Home, "USER=" + u.Name, "LOGNAME=" + u.Name, "SHELL=/bin/sh", "SANDBOX=1", hypervisor.StepsVariable + "=" + control.InsideSocket}
 	return append(env, remote.Ours(map[string]string{"PATH": remote.Path, "TERM": "dumb", "LANG": "", "TZ": ""})...)
 }

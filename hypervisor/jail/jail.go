@@ -3,14 +3,12 @@ package jail
 import (
 	"log/slog"
 
-	"github.com/codeagent/sandbox/hypervisor/jail/account"
-	"github.com/codeagent/sandbox/hypervisor/jail/ahead"
 	"github.com/codeagent/sandbox/hypervisor/network"
 )
 
 // AnonymousUID is the uid and gid of the workload when sandbox was started by
 // root himself.
-const AnonymousUID = account.Anonymous
+const AnonymousUID = AnonymousAccount
 
 // Options of a [Runtime].
 type Options struct {
@@ -19,7 +17,7 @@ type Options struct {
 	// again from /proc/self/exe.
 	GuestBinary func() ([]byte, error)
 	// Ahead has begun to make what guests need, from the same GuestBinary. Nil: nothing is begun.
-	Ahead *ahead.Preparation
+	Ahead *Preparation
 	// Umask is what commands start with; this process's own may be another.
 	Umask int
 	// Network is how a guest's network is made, where the configuration's Network

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
+	"github.com/codeagent/sandbox/hypervisor/filters"
+	"github.com/codeagent/sandbox/hypervisor/jail/places"
 	"github.com/codeagent/sandbox/hypervisor/jail/script"
-	"github.com/codeagent/sandbox/hypervisor/landlock"
 )
 
 // What the view says, Landlock says once more: files are opened for writing, made, removed and
@@ -32,22 +32,22 @@ import (
 //
 // From version 9 on a socket with a path can be reached only if it was made inside, or is shown: whatever name leads to it, and whenever it
 // was bound (Linux 7.1). On older kernels those that are bound when the view is made are covered (hostSockets).
-const confined = landlock.Write | landlock.Names | landlock.Connect
+const confined = filters.LandlockWrite | filters.LandlockNames | filters.LandlockConnect
 
 // landlocks returns why a mediated bridge cannot do with this version of Landlock, or nil.
 func landlocks(version int) error {
-	if version >= landlock.Truncate {
+	if version >= filters.LandlockTruncate {
 		return nil
 	}
-	if _, err := landlock.Version(); err != nil {
+	if _, err := filters.LandlockVersion(); err != nil {
 		return errors.Join(err, hypervisor.ErrUnavailable)
 	}
-	return fmt.Errorf("it needs Landlock of version %d (Linux 6.2 or newer), there is %d: %w", landlock.Truncate, version, hypervisor.ErrUnavailable)
+	return fmt.Errorf("it needs Landlock of version %d (Linux 6.2 or newer), there is %d: %w", filters.LandlockTruncate, version, hypervisor.ErrUnavailable)
 }
 
 // kernelLandlock is the version of this kernel's Landlock, or 0.
 func kernelLandlock() int {
-	version, _ := landlock.Version() // doctor says why there is none
+	version, _ := filters.LandlockVersion() // doctor says why there is none
 	return version
 }
 
@@ -67,15 +67,15 @@ func (r *Runtime) confine(g *guest) (err error) {
 	case g.cfg.Containers:
 		g.unconfined = "behind it, engines for containers could not mount"
 		return nil
-	case version < landlock.Renames:
+	case version < filters.LandlockRenames:
 		g.unconfined = "the kernel has none, or one before Linux 5.19"
 		return nil
 	}
-	g.confined = landlock.Known(version, confined)
+	g.confined = filters.LandlockKnown(version, confined)
 	if g.mediation != nil {
-		g.confined &^= landlock.Cut
+		g.confined &^= filters.LandlockCut
 	}
-	if g.rules, err = landlock.New(landlock.Settings{Files: g.confined, Inside: version >= landlock.Scopes}); err != nil {
+	if g.rules, err = filters.NewRuleset(filters.LandlockSettings{Files: g.confined, Inside: version >= filters.LandlockScopes}); err != nil {
 		return err
 	}
 	devices := slices.Clone(hostDevices)
@@ -93,7 +93,7 @@ func (r *Runtime) confine(g *guest) (err error) {
 		}
 	}
 	for _, path := range g.cfg.Show {
-		if _, err := g.rules.AllowConnect(mounts.Resolve(path)); err != nil {
+		if _, err := g.rules.AllowConnect(places.ResolveMount(path)); err != nil {
 			return err
 		}
 	}
@@ -122,7 +122,7 @@ func (g *guest) allowOpen(f *os.File) error {
 	if err != nil || unix.Lstat(path, &named) != nil || named.Dev != st.Dev || named.Ino != st.Ino {
 		return nil // its name is gone
 	}
-	_, err = g.rules.Allow(path, g.confined&landlock.Write)
+	_, err = g.rules.Allow(path, g.confined&filters.LandlockWrite)
 	return err
 }
 
@@ -131,7 +131,7 @@ func (b *birth) confine(w *script.Writer) {
 	for _, p := range b.plan.ownPlaces() {
 		what := "landlock: " + p.path
 		at := w.Open(what, unix.SYS_OPENAT, script.Cwd, w.Text(p.path), unix.O_PATH|unix.O_CLOEXEC)
-		rule := landlock.Rule(at, landlock.At(p.dir, p.rights&b.confined))
+		rule := filters.LandlockRule(at, filters.LandlockAt(p.dir, p.rights&b.confined))
 		w.Call(what, unix.SYS_LANDLOCK_ADD_RULE, script.Rules, unix.LANDLOCK_RULE_PATH_BENEATH, w.Bytes(rule), 0)
 		w.Close(at)
 	}
@@ -146,7 +146,7 @@ type ownPlace struct {
 
 // ownPlaces are the places of the view that the guest may change.
 func (p *plan) ownPlaces() []ownPlace {
-	const changed = confined &^ landlock.Connect
+	const changed = confined &^ filters.LandlockConnect
 	// A queue is opened in a mount of the kernel's own, from which no way leads to /dev: the rule is about the directory that both mounts show.
 	places := []ownPlace{{"/proc", true, changed}, {"/dev", true, changed}, {queuesDir, true, changed}}
 	for _, m := range p.mounts {
@@ -163,9 +163,9 @@ func (p *plan) ownPlaces() []ownPlace {
 			continue
 		}
 		if slices.ContainsFunc(p.mounts, func(f mount) bool { return f.op == opFolder && below(m.path, f.path) }) {
-			own.rights &^= landlock.Write // what lies in a folder is the host's
+			own.rights &^= filters.LandlockWrite // what lies in a folder is the host's
 		}
-		if landlock.At(own.dir, own.rights) != 0 {
+		if filters.LandlockAt(own.dir, own.rights) != 0 {
 			places = append(places, own)
 		}
 	}

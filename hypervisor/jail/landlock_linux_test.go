@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/filters"
 	"github.com/codeagent/sandbox/hypervisor/jail"
-	"github.com/codeagent/sandbox/hypervisor/landlock"
 )
 
 // TestMediatedReopen: a descriptor on the host's mount cannot be opened for writing by
@@ -37,9 +37,9 @@ const ownPlaces = `set -e
 // TestLandlockPlaces: behind Landlock of any version, or of none, programs do what they did in each
 // place that they can write.
 func TestLandlockPlaces(t *testing.T) {
-	for _, version := range []int{0, 1, landlock.Renames, landlock.Truncate, 5, landlock.Scopes, 100} {
+	for _, version := range []int{0, 1, filters.LandlockRenames, filters.LandlockTruncate, 5, filters.LandlockScopes, 100} {
 		t.Run(fmt.Sprint("version ", version), func(t *testing.T) {
-			kernel, _ := landlock.Version()
+			kernel, _ := filters.LandlockVersion()
 			home := ownHome(t)
 			file := put(t, home, "rw/one/file", "host")
 			put(t, home, "rw/two/a/f", "host")
@@ -153,13 +153,13 @@ func TestExplainPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	give(t, pipe)
-	version, err := landlock.Version()
+	version, err := filters.LandlockVersion()
 	for _, containers := range []bool{false, true} {
 		s, xerr := jail.Explain(hypervisor.Config{UID: -1, GID: -1, Containers: containers}, pipe)
 		if xerr != nil {
 			t.Fatal(xerr)
 		}
-		if want := containers || version < landlock.Renames; s.Write != want || !strings.Contains(s.Why, "named pipe") {
+		if want := containers || version < filters.LandlockRenames; s.Write != want || !strings.Contains(s.Why, "named pipe") {
 			t.Errorf("containers %v, Landlock %d (%v): %+v", containers, version, err, s)
 		}
 		j := start(t, func(c *hypervisor.Config) { c.Containers = containers })

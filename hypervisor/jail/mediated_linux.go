@@ -10,9 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/jail/account"
-	"github.com/codeagent/sandbox/hypervisor/jail/host"
-	"github.com/codeagent/sandbox/hypervisor/restrain"
+	"github.com/codeagent/sandbox/hypervisor/filters"
 )
 
 // listenerByte comes with the listener over the setup socket, where a folder's number
@@ -49,7 +47,7 @@ func (r *Runtime) chooseBridge(g *guest) error {
 	if !fuse {
 		return nil
 	}
-	if err := host.FUSE(); err != nil {
+	if err := hostFUSE(); err != nil {
 		return errors.Join(fmt.Errorf("opening /dev/fuse: %w", err), g.mediation.close())
 	}
 	return nil
@@ -59,7 +57,7 @@ func (r *Runtime) chooseBridge(g *guest) error {
 // lose something: what is mounted below a folder can be written through FUSE only, and what is
 // hidden in it stays hidden there when it is replaced outside.
 func (g *guest) reconsider() (again bool) {
-	if g.cfg.Bridge != hypervisor.BridgeAuto || g.mediation == nil || !slices.Contains(g.plan.bare[:g.plan.folders], false) || host.FUSE() != nil {
+	if g.cfg.Bridge != hypervisor.BridgeAuto || g.mediation == nil || !slices.Contains(g.plan.bare[:g.plan.folders], false) || hostFUSE() != nil {
 		return false
 	}
 	_ = g.mediation.close()
@@ -83,7 +81,7 @@ func unavailable(err error) error {
 // Mediates returns why a guest with these folders cannot have the mediated bridge, or
 // nil. It changes nothing.
 func (r *Runtime) Mediates(folders ...string) error {
-	u, err := account.Choose(-1, -1)
+	u, err := chooseAccount(-1, -1)
 	if err != nil {
 		return err
 	}
@@ -117,7 +115,7 @@ func mayServe() error {
 
 // mediation returns what the mediated bridge needs for a workload and its folders, or why it
 // cannot be had.
-func (r *Runtime) mediation(u account.Account, folders []string) (*mediation, error) {
+func (r *Runtime) mediation(u account, folders []string) (*mediation, error) {
 	if err := errors.Join(landlocks(r.landlock()), r.ahead.Mediates()); err != nil {
 		return nil, err
 	}
@@ -239,7 +237,7 @@ func (g *guest) mediate(listener *os.File) error {
 // openRoot opens the root directory of everything inside.
 func (g *guest) openRoot() (root *os.File, err error) {
 	err = g.pid1.While(func() (err error) {
-		root, err = restrain.Open(fmt.Sprintf("/proc/%d/root", g.pid1.PID), unix.O_PATH|unix.O_DIRECTORY)
+		root, err = filters.OpenUntraced(fmt.Sprintf("/proc/%d/root", g.pid1.PID), unix.O_PATH|unix.O_DIRECTORY)
 		return err
 	})
 	return root, err

@@ -13,10 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
+	"github.com/codeagent/sandbox/hypervisor/jail/places"
 	"github.com/codeagent/sandbox/hypervisor/jail/script"
 	"github.com/codeagent/sandbox/hypervisor/network"
-	"github.com/codeagent/sandbox/hypervisor/network/tap"
 	"github.com/codeagent/sandbox/hypervisor/remote"
 )
 
@@ -44,11 +43,11 @@ func (r *Runtime) wire(g *guest) error {
 	if g.cfg.Network == nil {
 		return nil
 	}
-	if err := tap.Opens(); err != nil {
+	if err := network.TapOpens(); err != nil {
 		return fmt.Errorf("the network: %w", err)
 	}
 	o := r.o.Network
-	o.Policy, o.Log, o.GuestMAC = g.cfg.Network, r.log.With("component", "network"), net.HardwareAddr(tap.MAC)
+	o.Policy, o.Log, o.GuestMAC = g.cfg.Network, r.log.With("component", "network"), net.HardwareAddr(network.TapMAC)
 	if o.MTU == 0 {
 		o.MTU = guestMTU
 	}
@@ -69,14 +68,14 @@ func networkUp(w *script.Writer, n *network.Guest) {
 	if n == nil {
 		return
 	}
-	what := "opening " + tap.Path
-	card := w.Open(what, unix.SYS_OPENAT, script.Cwd, w.Text(tap.Path), unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK)
+	what := "opening " + network.TapPath
+	card := w.Open(what, unix.SYS_OPENAT, script.Cwd, w.Text(network.TapPath), unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK)
 	what = "making a network device"
-	w.Call(what, unix.SYS_IOCTL, card, unix.TUNSETIFINDEX, w.Words(tap.Index)) // little endian
-	w.Call(what, unix.SYS_IOCTL, card, unix.TUNSETIFF, w.Bytes(tap.Attach()))
+	w.Call(what, unix.SYS_IOCTL, card, unix.TUNSETIFINDEX, w.Words(network.TapIndex)) // little endian
+	w.Call(what, unix.SYS_IOCTL, card, unix.TUNSETIFF, w.Bytes(network.AttachTap()))
 	socket := w.Open(what, unix.SYS_SOCKET, unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	answer := make([]byte, 1024)
-	for _, m := range tap.Messages(*n) {
+	for _, m := range network.TapMessages(*n) {
 		w.Call(m.What, unix.SYS_SENDTO, socket, w.Bytes(m.Data), uintptr(len(m.Data)), 0, 0, 0).Expect(uintptr(len(m.Data)))
 		// There is an answer, at once, only if it failed.
 		failed := w.Call(m.What, unix.SYS_RECVFROM, socket, w.Bytes(answer), uintptr(len(answer)), unix.MSG_DONTWAIT, 0, 0)
@@ -98,7 +97,7 @@ func (g *guest) serveCable(card *os.File) error {
 	if w.served != nil || w.ctx.Err() != nil {
 		return errors.Join(errors.New("PID 1 made two network cards, or has ended"), card.Close())
 	}
-	cable, err := tap.New(card)
+	cable, err := network.NewTap(card)
 	if err != nil {
 		return errors.Join(err, card.Close())
 	}
@@ -184,7 +183,7 @@ func (p *planner) addTrust(n *network.Guest) error {
 // followLinks returns where a name leads, also if nothing is there.
 func followLinks(path string) string {
 	for range 40 {
-		path = filepath.Join(mounts.Resolve(filepath.Dir(path)), filepath.Base(path))
+		path = filepath.Join(places.ResolveMount(filepath.Dir(path)), filepath.Base(path))
 		target, err := os.Readlink(path)
 		switch {
 		case err != nil:

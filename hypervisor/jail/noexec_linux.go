@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
+	"github.com/codeagent/sandbox/hypervisor/jail/places"
 )
 
 // forbidExec binds what may not be executed over itself, on mounts that nothing is executed or
@@ -15,8 +15,8 @@ func (p *planner) forbidExec() {
 		if !exists(named) {
 			continue
 		}
-		path := mounts.Resolve(named)
-		for _, path := range append([]string{path}, mounts.Aliases(p.mounts, path)...) {
+		path := places.ResolveMount(named)
+		for _, path := range append([]string{path}, places.MountAliases(p.mounts, path)...) {
 			if slices.ContainsFunc(p.out, func(m mount) bool { return m.op == opNoExec && below(path, m.path) }) {
 				continue
 			}

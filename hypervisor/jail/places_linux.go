@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
 	"github.com/codeagent/sandbox/hypervisor/jail/script"
 )
@@ -27,7 +26,7 @@ func (p *planner) addPlaces(hide []string) error {
 			if err := p.mayOpen(path, hide); err != nil {
 				return fmt.Errorf("--%s %s: %w", list.flag, path, err)
 			}
-			if err := p.addPlace(list.op, mounts.Resolve(path)); err != nil {
+			if err := p.addPlace(list.op, places.ResolveMount(path)); err != nil {
 				return fmt.Errorf("--%s %s: %w", list.flag, path, err)
 			}
 		}

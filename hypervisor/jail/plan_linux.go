@@ -13,10 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/jail/account"
-	"github.com/codeagent/sandbox/hypervisor/jail/devices"
-	"github.com/codeagent/sandbox/hypervisor/jail/dynamic"
-	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
 	"github.com/codeagent/sandbox/hypervisor/network"
 )
@@ -38,7 +34,7 @@ type plan struct {
 	warning    string   // what is not as it should be, or empty
 	notes      []string // what the user should know of it
 
-	devices []devices.Device // of the host, in /dev
+	devices []deviceNode // of the host, in /dev
 
 	memoryBytes int64 // what each place in memory may hold, or 0
 
@@ -102,10 +98,10 @@ type mount struct {
 // planner collects the mounts of a jail.
 type planner struct {
 	cfg      hypervisor.Config
-	user     account.Account
-	mounts   []mounts.Entry
+	user     account
+	mounts   []places.MountEntry
 	shares   []string // resolved, by index: working folders, and after them gates
-	view     dynamic.View
+	view     dynamicView
 	mediated bool
 
 	out     []mount
@@ -127,12 +123,12 @@ type planner struct {
 
 // makePlan works out the view of a jail, and for each share what its bridge
 // must refuse. It only looks at the host.
-func makePlan(cfg hypervisor.Config, u account.Account, table []mounts.Entry, mediated bool, noOverlay string, card *network.Guest) (_ plan, refuse [][]string, err error) {
+func makePlan(cfg hypervisor.Config, u account, table []places.MountEntry, mediated bool, noOverlay string, card *network.Guest) (_ plan, refuse [][]string, err error) {
 	p := &planner{cfg: cfg, user: u, mounts: table, mediated: mediated, noOverlay: noOverlay}
 	if p.shares, err = folders(cfg); err != nil {
 		return plan{}, nil, err
 	}
-	if err := notItself(cfg, p.shares, mounts.Resolve); err != nil {
+	if err := notItself(cfg, p.shares, places.ResolveMount); err != nil {
 		return plan{}, nil, err
 	}
 	if p.addGates(); len(p.shares) > wayByte {
@@ -143,11 +139,11 @@ func makePlan(cfg hypervisor.Config, u account.Account, table []mounts.Entry, me
 	}
 	p.refuse = make([][]string, len(p.shares))
 	for _, s := range cfg.Show {
-		p.show = append(p.show, mounts.Resolve(s))
+		p.show = append(p.show, places.ResolveMount(s))
 	}
 	p.add(mount{op: opDev, path: "/dev"})
 	p.covered = append(p.covered, "/dev", "/proc") // an undo dir in /dev/shm is hidden already
-	given, err := devices.Find(cfg.Devices, p.mayUse)
+	given, err := findDevice(cfg.Devices, p.mayUse)
 	if err != nil {
 		return plan{}, nil, err
 	}
@@ -200,7 +196,7 @@ func makePlan(cfg hypervisor.Config, u account.Account, table []mounts.Entry, me
 // isBare tells whether nothing is mounted below a share, neither on the host nor by the jail.
 func (p *planner) isBare(share string) bool {
 	within := func(path string) bool { return path != share && below(path, share) }
-	return !slices.ContainsFunc(p.mounts, func(m mounts.Entry) bool { return within(m.Point) }) &&
+	return !slices.ContainsFunc(p.mounts, func(m places.MountEntry) bool { return within(m.Point) }) &&
 		!slices.ContainsFunc(p.out, func(m mount) bool { return within(m.path) })
 }
 
@@ -211,7 +207,7 @@ func folders(cfg hypervisor.Config) ([]string, error) {
 		if !filepath.IsAbs(s.HostPath) || s.GuestPath != "" && s.GuestPath != s.HostPath {
 			return nil, fmt.Errorf("jail: share %s: folders keep their absolute paths here", s.HostPath)
 		}
-		r := mounts.Resolve(s.HostPath)
+		r := places.ResolveMount(s.HostPath)
 		if r == "/" || below("/proc", r) || below(r, "/proc") || below(r, "/dev") || below(r, "/sys") {
 			return nil, fmt.Errorf("jail: %s cannot be a working folder", s.HostPath)
 		}
@@ -221,7 +217,7 @@ func folders(cfg hypervisor.Config) ([]string, error) {
 }
 
 // below reports whether p is dir or lies in it; both are clean and absolute.
-func below(p, dir string) bool { return mounts.Below(p, dir) }
+func below(p, dir string) bool { return places.MountBelow(p, dir) }
 
 func (p *planner) add(m mount) { p.out = append(p.out, m) }
 
@@ -260,7 +256,7 @@ func (p *planner) shareOf(path string) int {
 func (p *planner) overlapping() error {
 	folders := p.shares[:len(p.cfg.Shares)]
 	for i, s := range folders {
-		for _, alias := range mounts.Aliases(p.mounts, s) {
+		for _, alias := range places.MountAliases(p.mounts, s) {
 			for j, other := range folders {
 				if i != j && below(alias, other) {
 					return fmt.Errorf("jail: %s is mounted at %s, too, inside %s: name only one of them", s, alias, other)
@@ -274,12 +270,12 @@ func (p *planner) overlapping() error {
 // coverTemporary replaces the places for temporary files and sockets.
 func (p *planner) coverTemporary() {
 	for _, d := range []string{"/tmp", "/var/tmp"} {
-		if d = mounts.Resolve(d); isDir(d) && !p.isCovered(d) {
+		if d = places.ResolveMount(d); isDir(d) && !p.isCovered(d) {
 			p.cover(d, 0o1777, false)
 		}
 	}
 	for _, d := range []string{"/run", "/var/run"} {
-		if d = mounts.Resolve(d); isDir(d) && !p.isCovered(d) {
+		if d = places.ResolveMount(d); isDir(d) && !p.isCovered(d) {
 			p.cover(d, 0o755, false)
 		}
 	}
@@ -335,7 +331,7 @@ func (p *planner) mountShares() {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return len(p.shares[a]) - len(p.shares[b]) })
 	for _, i := range order {
-		m := mount{op: opFolder, path: p.shares[i], share: i, noExec: mounts.NoExec(p.mounts, p.shares[i])}
+		m := mount{op: opFolder, path: p.shares[i], share: i, noExec: places.MountNoExec(p.mounts, p.shares[i])}
 		if !p.mediated {
 			m.op, m.readOnly = opShare, p.cfg.Shares[i].ReadOnly
 		}
@@ -425,7 +421,7 @@ func (p *planner) addLines(lines []line) error {
 		if n := len(data); n > 0 && data[n-1] != '\n' {
 			data = append(data, '\n')
 		}
-		p.add(mount{op: opFile, path: mounts.Resolve(l.path), content: string(data) + l.text})
+		p.add(mount{op: opFile, path: places.ResolveMount(l.path), content: string(data) + l.text})
 	}
 	return nil
 }

@@ -5,14 +5,13 @@ import (
 	"fmt"
 
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/jail/host"
 )
 
 // Probe implements [hypervisor.Runtime]: it opens /dev/fuse, or finds out that
 // folders can be mediated, and starts an empty jail, the only answer that counts.
 func (r *Runtime) Probe(ctx context.Context) error {
-	if err := host.FUSE(); err != nil && r.Mediates() != nil {
-		return host.Explain(fmt.Errorf("jail: opening /dev/fuse: %w", err))
+	if err := hostFUSE(); err != nil && r.Mediates() != nil {
+		return explainHost(fmt.Errorf("jail: opening /dev/fuse: %w", err))
 	}
 	g, err := r.Start(ctx, hypervisor.Config{SessionID: "probe", UID: -1, GID: -1})
 	if err != nil {

@@ -15,9 +15,7 @@ import (
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/jail/account"
-	"github.com/codeagent/sandbox/hypervisor/jail/ids"
-	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
+	"github.com/codeagent/sandbox/hypervisor/jail/places"
 	"github.com/codeagent/sandbox/hypervisor/jail/script"
 )
 
@@ -33,7 +31,7 @@ func BenchmarkPromises(b *testing.B) {
 		}
 	}
 	b.Setenv("HOME", home)
-	u, err := account.Choose(-1, -1)
+	u, err := chooseAccount(-1, -1)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -43,7 +41,7 @@ func BenchmarkPromises(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer listed.Close()
-	table, err := mounts.Parse(listed)
+	table, err := places.ParseMounts(listed)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -97,7 +95,7 @@ func timedPromises(b *testing.B, p *plan) (at [3]time.Duration) {
 		if err := w.Close(); err != nil {
 			return err
 		}
-		if err := ids.Map(pid); err != nil {
+		if err := idMap(pid); err != nil {
 			return err
 		}
 		if _, err := setup.Write([]byte{0}); err != nil {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
+	"github.com/codeagent/sandbox/hypervisor/jail/places"
 )
 
 // systemSecrets are sockets outside /run through which a program could act
@@ -30,14 +30,14 @@ func (p *planner) hideList() []hypervisor.Secret {
 			continue
 		}
 		named := s.Path
-		if s.Path = mounts.Resolve(s.Path); slices.Contains(p.show, s.Path) {
+		if s.Path = places.ResolveMount(s.Path); slices.Contains(p.show, s.Path) {
 			continue
 		}
 		if named != s.Path {
 			s.Source += "; " + named + " leads there"
 		}
 		out = append(out, s)
-		for _, alias := range mounts.Aliases(p.mounts, s.Path) {
+		for _, alias := range places.MountAliases(p.mounts, s.Path) {
 			out = append(out, hypervisor.Secret{Path: alias, What: s.What, Source: "another mount of " + s.Path})
 		}
 		names.look(s, &st)
@@ -54,7 +54,7 @@ func (p *planner) candidates() (list []hypervisor.Secret) {
 	var homes []string
 	for _, home := range slices.Compact([]string{p.user.Home, os.Getenv("HOME")}) {
 		if filepath.IsAbs(home) {
-			homes = append(homes, mounts.Resolve(home))
+			homes = append(homes, places.ResolveMount(home))
 		}
 	}
 	list = hypervisor.Secrets(os.Getenv, homes...)

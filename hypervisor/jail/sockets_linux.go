@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
+	"github.com/codeagent/sandbox/hypervisor/jail/places"
 )
 
 // bound is a socket that a program outside has bound to a path.
@@ -51,11 +51,11 @@ func (p *planner) hostSockets() []string {
 
 // unreached tells whether nobody inside reaches the socket at a path, whatever covers it.
 func (p *planner) unreached(path string) bool {
-	named := slices.ContainsFunc(slices.Concat(p.cfg.Places.Overlay, p.cfg.Places.Writable), func(dir string) bool { return below(path, mounts.Resolve(dir)) })
+	named := slices.ContainsFunc(slices.Concat(p.cfg.Places.Overlay, p.cfg.Places.Writable), func(dir string) bool { return below(path, places.ResolveMount(dir)) })
 	if !named && (below(path, "/run") || below(path, "/var/run") || below(path, "/tmp")) {
 		return true
 	}
-	return !p.mediated && p.inFolder(mounts.Resolve(path))
+	return !p.mediated && p.inFolder(places.ResolveMount(path))
 }
 
 // socketSearch looks for sockets whose names are not, or no longer, those by which they were bound.
@@ -84,13 +84,13 @@ func (s *socketSearch) want(b bound) {
 // look searches where such sockets are likely: beside the names by which they were bound, where processes outside work, in the
 // folders, and below the home directory.
 func (s *socketSearch) look(p *planner) {
-	places := workingDirectories()
+	working := workingDirectories()
 	for _, name := range s.names {
 		if filepath.IsAbs(name) {
 			s.directory(filepath.Dir(name))
 			continue
 		}
-		for _, dir := range places {
+		for _, dir := range working {
 			s.directory(filepath.Join(dir, filepath.Dir(name)))
 		}
 	}
@@ -98,7 +98,7 @@ func (s *socketSearch) look(p *planner) {
 		return
 	}
 	queue := slices.DeleteFunc(p.socketRoots(), func(dir string) bool {
-		return dir == "/" || p.unreached(dir) || !slices.Contains(s.devices, mounts.Device(p.mounts, dir))
+		return dir == "/" || p.unreached(dir) || !slices.Contains(s.devices, places.MountDevice(p.mounts, dir))
 	})
 	queued := make(map[string]bool)
 	for searched := 0; len(queue) > 0 && searched < mostSearched && s.listed < mostNames; searched++ {
@@ -127,7 +127,7 @@ func (p *planner) socketRoots() (roots []string) {
 	}
 	add(p.user.Home)
 	for _, dir := range slices.Concat(p.cfg.Places.Writable, p.show) {
-		add(mounts.Resolve(dir))
+		add(places.ResolveMount(dir))
 	}
 	return roots
 }

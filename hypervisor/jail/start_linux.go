@@ -19,23 +19,17 @@ import (
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/jail/account"
-	"github.com/codeagent/sandbox/hypervisor/jail/ahead"
-	"github.com/codeagent/sandbox/hypervisor/jail/children"
-	"github.com/codeagent/sandbox/hypervisor/jail/devices"
-	"github.com/codeagent/sandbox/hypervisor/jail/host"
-	"github.com/codeagent/sandbox/hypervisor/jail/ids"
-	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
+	"github.com/codeagent/sandbox/hypervisor/filters"
+	"github.com/codeagent/sandbox/hypervisor/jail/places"
 	"github.com/codeagent/sandbox/hypervisor/jail/script"
 	"github.com/codeagent/sandbox/hypervisor/remote"
-	"github.com/codeagent/sandbox/hypervisor/seccomp"
 )
 
 // Runtime starts jails. It is safe for concurrent use.
 type Runtime struct {
 	o        Options
 	log      *slog.Logger
-	ahead    *ahead.Preparation
+	ahead    *Preparation
 	landlock func() int // the version of Landlock, or 0
 }
 
@@ -52,7 +46,7 @@ func New(o Options) *Runtime {
 	}
 	r := &Runtime{o: o, log: log.With("component", "control"), ahead: o.Ahead}
 	if r.ahead == nil {
-		r.ahead = ahead.New(o.GuestBinary)
+		r.ahead = NewPreparation(o.GuestBinary)
 	}
 	if r.landlock = o.Landlock; r.landlock == nil {
 		r.landlock = sync.OnceValue(kernelLandlock)
@@ -65,20 +59,20 @@ func (r *Runtime) Name() string { return "jail" }
 
 // Prepare implements [hypervisor.Preparer].
 func (r *Runtime) Prepare() {
-	if seccomp.Supported {
+	if filters.Supported {
 		r.ahead.Begin()
 	}
 }
 
 // Start implements [hypervisor.Runtime].
 func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.Guest, error) {
-	if !seccomp.Supported {
+	if !filters.Supported {
 		return nil, fmt.Errorf("jail: on amd64 and arm64 only: %w (%w)", hypervisor.ErrUnavailable, errors.ErrUnsupported)
 	}
 	if err := mayNest(); cfg.Containers && err != nil {
 		return nil, err
 	}
-	u, err := account.Choose(cfg.UID, cfg.GID)
+	u, err := chooseAccount(cfg.UID, cfg.GID)
 	if err != nil {
 		return nil, err
 	}
@@ -102,11 +96,11 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 		err = r.launch(ctx, g)
 	}
 	if err != nil {
-		g.endLimits()                                                   // again does no harm
-		if refused := (*devices.Error)(nil); errors.As(err, &refused) { // whatever this machine can
+		g.endLimits()                                                 // again does no harm
+		if refused := (*deviceError)(nil); errors.As(err, &refused) { // whatever this machine can
 			return nil, fmt.Errorf("jail: %w", err)
 		}
-		return nil, host.Explain(fmt.Errorf("jail: %w", err))
+		return nil, explainHost(fmt.Errorf("jail: %w", err))
 	}
 	g.plan.notes = append(g.plan.notes, g.limits.Warnings()...)
 	for _, note := range g.plan.notes {
@@ -132,7 +126,7 @@ func (r *Runtime) makePlan(g *guest, w *script.Writer) error {
 	}
 	b := birth{plan: &g.plan, config: control.ShimConfig{Umask: r.o.Umask, Processes: g.limits.Processes(), Agents: slices.Sorted(maps.Keys(g.cfg.Agents))}, userID: os.Geteuid(), confined: g.confined}
 	g.plan.memoryBytes = g.cfg.Limits.TmpBytes
-	if b.limits = g.limits.Rlimits(); g.cfg.Limits.PIDs > 0 && !host.KernelAtLeast(5, 14) {
+	if b.limits = g.limits.Rlimits(); g.cfg.Limits.PIDs > 0 && !kernelAtLeast(5, 14) {
 		g.plan.notes = append(g.plan.notes, "processes are counted together with all others of this user: before Linux 5.14")
 	}
 	for _, e := range g.env {
@@ -141,13 +135,13 @@ func (r *Runtime) makePlan(g *guest, w *script.Writer) error {
 	return b.write(w)
 }
 
-func readMounts() ([]mounts.Entry, error) {
+func readMounts() ([]places.MountEntry, error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return mounts.Parse(f)
+	return places.ParseMounts(f)
 }
 
 // launch starts PID 1 and follows it until it takes commands. On error
@@ -185,9 +179,9 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	}
 	stop := context.AfterFunc(ctx, g.pid1.Kill)
 	defer stop()
-	g.limits.Follow(func() int { return children.Threads(g.pid1.PID) })
+	g.limits.Follow(func() int { return threadsOf(g.pid1.PID) })
 	if err = g.limits.Add(g.pid1.PID); err == nil {
-		err = ids.Map(g.pid1.PID)
+		err = idMap(g.pid1.PID)
 	}
 	if err == nil {
 		err = g.holdPlaces()
@@ -329,7 +323,7 @@ func namespaces(containers bool) uintptr {
 func (g *guest) first(s *script.Script, started chan<- syscall.Errno) {
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 	pid, errno := script.Fork(namespaces(g.cfg.Containers), s)
-	g.pid1.PID, g.children = pid, children.New(pid)
+	g.pid1.PID, g.children = pid, newChildren(pid)
 	started <- errno
 	if errno == 0 {
 		g.await()

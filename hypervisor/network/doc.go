@@ -5,11 +5,11 @@
 //
 // # The cable
 //
-// A [Cable] of frames: the TAP device of a jail (package tap), or a stream as QEMU's "-netdev stream" and "-netdev socket" speak it:
+// A [Cable] of frames: the TAP device of a jail (package network), or a stream as QEMU's "-netdev stream" and "-netdev socket" speak it:
 // four bytes of length, most significant first, and the ethernet frame. A frame is
 // no longer than the MTU and 14 bytes. A cable to a device of this machine's kernel
 // ([LocalCable]) carries no TCP and UDP checksums; on others all are made and checked.
-// (A UDP datagram over IPv6 may not have zero: package tap writes some number.)
+// (A UDP datagram over IPv6 may not have zero: package network writes some number.)
 // Flows that stream on it have large buffers: frames are as large as they can be, so that
 // what remains to be saved is one end's waiting for the other.
 //
@@ -48,4 +48,43 @@
 // time have the larger buffers that streams on a [LocalCable] get; beyond, they are refused
 // or dropped. What the guest does not take off its cable is dropped, as a switch
 // would.
+//
+// # Tap
+//
+// Tap is a jail's network card: a TAP device of the kernel in the jail's
+// network namespace, whose other end is a cable of package network.
+//
+// Whoever is born in that namespace opens [TapPath] there, makes the device with the
+// requests that this package writes ([AttachTap], [TapMessages]), and hands the descriptor
+// to the supervisor. The namespace is its own, so that this takes no right on the
+// host but to open the device. [NewTap] makes a cable of the descriptor.
+//
+// Before each frame stands a header (IFF_VNET_HDR) by which both ends spare
+// each other the checksums; frames are not joined or cut, as the MTU is large.
+//
+// Trust:
+//
+// Inside nobody has a capability: the device's address, its routes and its state
+// stay as they were made, and nobody gets a raw or a packet socket. Nothing relies
+// on that: frames are as hostile as a virtual machine's, and package network checks
+// them.
+//
+// # Proxy
+//
+// Proxy connects through the HTTP and SOCKS proxies that the host's environment
+// names, so that guests need to know nothing of them: HTTPS_PROXY for port 443,
+// HTTP_PROXY for port 80, ALL_PROXY for all ports (and for these two if they have none of
+// their own), NO_PROXY for what is reached directly; in capitals or not. Loopback is
+// always reached directly.
+//
+// A proxy is asked for a tunnel (CONNECT, or SOCKS5) by the name that the guest looked up,
+// else by address. What comes out of it is the guest's stream as it is: TLS stays whole,
+// and the password of the proxy stays outside.
+//
+// Trust:
+//
+// The host's environment is trusted, a proxy's answer is not: its head is bounded and
+// nothing behind it is taken off the connection. Which address a name has is decided by
+// the proxy; the policy has decided about the name, and about the address that our own
+// lookup found.
 package network

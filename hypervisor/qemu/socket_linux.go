@@ -11,7 +11,7 @@ import (
 
 	"github.com/digitalocean/go-qemu/qmp"
 
-	"github.com/codeagent/sandbox/hypervisor/userdirs"
+	"github.com/codeagent/sandbox/hypervisor/inherit"
 )
 
 // monitorSocket is where the monitor listens until we have connected: the library
@@ -26,7 +26,7 @@ type monitorSocket struct {
 func newMonitorSocket(dir string) (s *monitorSocket, err error) {
 	s = &monitorSocket{}
 	if dir == "" {
-		dir, _ = userdirs.Temporary() // who starts us has said what is wrong with another
+		dir, _ = inherit.TemporaryDir() // who starts us has said what is wrong with another
 	}
 	if s.dir, err = os.MkdirTemp(dir, "sandbox-qmp-"); err != nil { // 0700
 		return nil, err

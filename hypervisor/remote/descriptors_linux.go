@@ -10,10 +10,10 @@ import (
 	"strings"
 
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/descriptors"
+	"github.com/codeagent/sandbox/hypervisor/inherit"
 )
 
-// Admit returns an error if a descriptor that a command is to be given as it is would lead it out of its view (see package descriptors).
+// Admit returns an error if a descriptor that a command is to be given as it is would lead it out of its view (see package inherit).
 // terminal tells for each of the streams whether the command has a pseudo-terminal there instead. Hidden are paths of which no file that is
 // neither of them may be: who names a file as a stream means it, and what is open besides may be so by accident.
 func Admit(c hypervisor.Command, terminal [3]bool, hidden []string) error {
@@ -21,18 +21,18 @@ func Admit(c hypervisor.Command, terminal [3]bool, hidden []string) error {
 		if f == nil || terminal[i] {
 			continue
 		}
-		as := descriptors.Output
+		as := inherit.OutputDescriptor
 		if i == 0 {
-			as = descriptors.Input
+			as = inherit.InputDescriptor
 		}
-		if err := with(f, func(fd int) error { return descriptors.Check(fd, as) }); err != nil {
+		if err := with(f, func(fd int) error { return inherit.CheckDescriptor(fd, as) }); err != nil {
 			name := []string{"standard input", "standard output", "standard error"}[i]
 			return fmt.Errorf("%s %w: a command gets files, pipes and pairs of sockets of its caller's; redirect it, as with </dev/null", name, err)
 		}
 	}
 	for _, d := range c.Further {
 		err := with(d.File, func(fd int) error {
-			if err := descriptors.Check(fd, descriptors.Further); err != nil {
+			if err := inherit.CheckDescriptor(fd, inherit.FurtherDescriptors); err != nil {
 				return err
 			}
 			return visible(fd, hidden)
@@ -57,7 +57,7 @@ func with(f *os.File, check func(fd int) error) error {
 // visible returns an error if a descriptor is of a file that is hidden. It goes by the name by which the file was opened: a file that has another
 // name that is not hidden can be read by that one, too.
 func visible(fd int, hidden []string) error {
-	name, err := descriptors.Name(fd)
+	name, err := inherit.DescriptorName(fd)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/descriptors"
+	"github.com/codeagent/sandbox/hypervisor/inherit"
 )
 
 // TestW6Descriptors: what a caller may pass is a list.
@@ -71,14 +71,14 @@ func TestW6Descriptors(t *testing.T) {
 		"a pair":                     {pair(unix.AF_UNIX, unix.SOCK_STREAM), nil},
 		"a pair of packets":          {pair(unix.AF_UNIX, unix.SOCK_SEQPACKET), nil},
 		"null":                       {open("/dev/null", unix.O_RDWR), nil},
-		"a directory":                {open(dir, unix.O_RDONLY), descriptors.Directory},
-		"a directory's path":         {open(dir, unix.O_PATH), descriptors.Path},
-		"a terminal":                 {open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY), descriptors.Terminal},
-		"a named socket's client":    {client, descriptors.Socket},
-		"a socket without a peer":    {listening, descriptors.Socket},
-		"a socket of the network":    {tcp, descriptors.Socket},
-		"a pair that connects again": {pair(unix.AF_UNIX, unix.SOCK_DGRAM), descriptors.Socket},
-		"an epoll":                   {epoll, descriptors.Unknown},
+		"a directory":                {open(dir, unix.O_RDONLY), inherit.DirectoryDescriptor},
+		"a directory's path":         {open(dir, unix.O_PATH), inherit.PathDescriptor},
+		"a terminal":                 {open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY), inherit.TerminalDescriptor},
+		"a named socket's client":    {client, inherit.SocketDescriptor},
+		"a socket without a peer":    {listening, inherit.SocketDescriptor},
+		"a socket of the network":    {tcp, inherit.SocketDescriptor},
+		"a pair that connects again": {pair(unix.AF_UNIX, unix.SOCK_DGRAM), inherit.SocketDescriptor},
+		"an epoll":                   {epoll, inherit.UnknownDescriptor},
 	} {
 		f := os.NewFile(uintptr(c.fd), what)
 		err := Admit(hypervisor.Command{Stdout: f}, [3]bool{}, nil)
@@ -117,10 +117,10 @@ func TestD5Descriptors(t *testing.T) {
 		"null":                  {path: "/dev/null"},
 		"a secret":              {path: filepath.Join(secret, "key"), want: "is hidden"},
 		"a secret that is gone": {file: gone, want: "is hidden"},
-		"a directory":           {path: dir, want: descriptors.Directory.Error()},
-		"a file of the kernel":  {path: "/proc/self/status", want: descriptors.Kernel.Error()},
-		"a namespace":           {path: "/proc/self/ns/mnt", want: descriptors.Kernel.Error()},
-		"memory":                {file: os.NewFile(uintptr(memory), "memory"), want: descriptors.Memory.Error()},
+		"a directory":           {path: dir, want: inherit.DirectoryDescriptor.Error()},
+		"a file of the kernel":  {path: "/proc/self/status", want: inherit.KernelDescriptor.Error()},
+		"a namespace":           {path: "/proc/self/ns/mnt", want: inherit.KernelDescriptor.Error()},
+		"memory":                {file: os.NewFile(uintptr(memory), "memory"), want: inherit.MemoryDescriptor.Error()},
 	} {
 		if c.file == nil {
 			if c.file, err = os.Open(c.path); err != nil {

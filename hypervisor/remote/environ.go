@@ -14,7 +14,7 @@ const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Environ returns what a command inside gets to see of env. keep is asked about each variable: what its
 // value is inside, and whether the command gets it at all. What leads outside has been left out before,
-// unless the caller has named it ([variables.OfCommand]). TERM is the type of the command's terminal, if that has one. SANDBOX=1
+// unless the caller has named it ([inherit.VariablesOfCommand]). TERM is the type of the command's terminal, if that has one. SANDBOX=1
 // and add come last.
 func Environ(env []string, tty *hypervisor.TTY, keep func(name, value string) (string, bool), add ...string) []string {
 	typed := tty != nil && tty.Term != ""

@@ -25,7 +25,7 @@ import (
 // benchRuntime returns the runtime with the image that was built; the general
 // kernel with ninep set, in which 9P is.
 func benchRuntime(ninep bool) (*qemu.Runtime, error) {
-	guest, err := os.ReadFile(filepath.Join("cmd/sandbox/internal/guestbin/embed", "sandbox-guest-"+runtime.GOARCH))
+	guest, err := os.ReadFile(filepath.Join("cmd/sandbox/internal/launch/embed", "sandbox-guest-"+runtime.GOARCH))
 	if err != nil {
 		return nil, errors.New("make build makes the guest's program")
 	}

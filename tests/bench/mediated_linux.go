@@ -178,9 +178,9 @@ func newJailed(ctx context.Context, l *lab, p *project, name string) (side, erro
 // newJail is the jail's runtime, with the guest's program that make build has made.
 func newJail() *jail.Runtime {
 	return jail.New(jail.Options{Umask: 0o022, GuestBinary: func() ([]byte, error) {
-		found, err := filepath.Glob("cmd/sandbox/internal/guestbin/embed/sandbox-guest-*")
+		found, err := filepath.Glob("cmd/sandbox/internal/launch/embed/sandbox-guest-*")
 		if err != nil || len(found) == 0 {
-			return nil, errors.New("no cmd/sandbox/internal/guestbin/embed/sandbox-guest-*: run make build, in the module's root")
+			return nil, errors.New("no cmd/sandbox/internal/launch/embed/sandbox-guest-*: run make build, in the module's root")
 		}
 		return os.ReadFile(found[0])
 	}})

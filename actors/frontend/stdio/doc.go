@@ -4,7 +4,7 @@
 //
 // Threads. One goroutine reads lines, checks and decodes them in order and
 // starts a goroutine for each request; one writes. Everything that is sent
-// passes the queue of package outbox, so that a client that stops reading stops what it
+// passes the queue of package stdio, so that a client that stops reading stops what it
 // pays for and nothing else:
 //
 //   - responses: there is at most one for each request in
@@ -34,4 +34,18 @@
 // lines are bounded before they are buffered, nesting and numbers of fields
 // while they are scanned, and every field is known or an error. Paths are
 // checked by the session.
+//
+// # Outbox
+//
+// Outbox is the one way of all messages to a client that may not read.
+//
+// Messages leave first in, first out. Each is of a [outboxClass], and each class has room for so many
+// bytes: whoever puts a message waits for room of its class. So a client that does not read
+// stops those who tell it more, each in its turn, and the memory is bounded.
+//
+// Invariants:
+//   - No class waits for another. A response is never refused and never waits: there are as many as
+//     requests in flight, and the caller bounds those.
+//   - No lock is held while something waits.
+//   - A message's Written is called exactly once, also where it cannot be sent.
 package stdio

@@ -5,7 +5,6 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
-	"github.com/codeagent/sandbox/actors/frontend/stdio/outbox"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 )
@@ -49,7 +48,7 @@ func (sess *session) event(e api.Event) {
 }
 
 func (sess *session) send(name string, payload any) {
-	if err := sess.s.emit(sess.ctx, outbox.Event, name, payload); err != nil {
+	if err := sess.s.emit(sess.ctx, eventClass, name, payload); err != nil {
 		sess.s.log.Debug("event not sent", "event", name, "err", err)
 	}
 }

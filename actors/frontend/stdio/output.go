@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/codeagent/sandbox/actors/frontend"
-	"github.com/codeagent/sandbox/actors/frontend/stdio/outbox"
 )
 
 const (
@@ -200,7 +199,7 @@ func (c *collector) send(n int) {
 func (r *run) output(event, stream string, data []byte) error {
 	o := Output{Stream: stream, StepID: int64(r.step), RequestID: r.rq.id}
 	o.Data, o.Encoding = text(data)
-	return r.sess.s.emit(r.sess.ctx, outbox.Output, event, o)
+	return r.sess.s.emit(r.sess.ctx, outputClass, event, o)
 }
 
 // text is data as the protocol carries it.

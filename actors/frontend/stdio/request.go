@@ -10,7 +10,6 @@ import (
 	"runtime/debug"
 	"sync"
 
-	"github.com/codeagent/sandbox/actors/frontend/stdio/outbox"
 	"github.com/codeagent/sandbox/messages/logctx"
 )
 
@@ -198,7 +197,7 @@ func (rq *request) perform() (payload json.RawMessage, err error) {
 // end is the end of the response, unless that is an error.
 func (rq *request) answer(end []byte, err error) {
 	s := rq.s
-	it := outbox.Item{Class: outbox.Response, Tail: end, Written: rq.leave}
+	it := outboxItem{Class: responseClass, Tail: end, Written: rq.leave}
 	if err != nil {
 		bad := toError(err)
 		rq.logs(max(rq.op.level(), slog.LevelInfo), "response sent", "op", rq.op.name, "code", bad.Code, "err", err)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
-	"github.com/codeagent/sandbox/actors/frontend/stdio/outbox"
 	"github.com/codeagent/sandbox/messages/logctx"
 	"github.com/codeagent/sandbox/supervision"
 )
@@ -83,7 +82,7 @@ type Server struct {
 	clock api.Clock
 	ops   map[string]*operation
 	lines *frontend.Lines
-	out   *outbox.Queue
+	out   *queue
 	heavy chan struct{}
 	batch statusBatch
 
@@ -117,7 +116,7 @@ type Server struct {
 // New makes a Server. Call Serve once.
 func New(o Options) *Server {
 	s := &Server{
-		o: o, log: o.Logger, clock: o.Clock, lines: frontend.NewLines(o.In, MaxLine), out: outbox.New(), heavy: make(chan struct{}, maxHeavy),
+		o: o, log: o.Logger, clock: o.Clock, lines: frontend.NewLines(o.In, MaxLine), out: newQueue(), heavy: make(chan struct{}, maxHeavy),
 		inflight: map[string]*request{}, turn: make(chan struct{}), gone: make(chan error, 3),
 	}
 	close(s.turn)
@@ -335,18 +334,18 @@ func (s *Server) refuse(e envelope, bad *Error) error {
 	}
 	bad = toError(bad)
 	s.log.Warn("request refused", "request_id", e.RequestID, "op", frontend.Short([]byte(e.Type)), "code", bad.Code, "field", bad.Field)
-	return s.out.Put(s.ctx, outbox.Item{Class: outbox.Refusal, Head: refusal(id, bad)})
+	return s.out.Put(s.ctx, outboxItem{Class: refusalClass, Head: refusal(id, bad)})
 }
 
 // emit queues an event.
-func (s *Server) emit(ctx context.Context, c outbox.Class, name string, payload any) error {
+func (s *Server) emit(ctx context.Context, c outboxClass, name string, payload any) error {
 	p, err := marshal(payload)
 	if err != nil {
 		return err
 	}
 	b := make([]byte, 0, len(p)+len(name)+32)
 	b = append(append(append(b, `{"type":"`...), name...), `","payload":`...)
-	return s.out.Put(ctx, outbox.Item{Class: c, Head: append(append(b, p...), '}', '\n')})
+	return s.out.Put(ctx, outboxItem{Class: c, Head: append(append(b, p...), '}', '\n')})
 }
 
 func (s *Server) current() *session {

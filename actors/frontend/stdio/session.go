@@ -9,7 +9,6 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
-	"github.com/codeagent/sandbox/actors/frontend/stdio/outbox"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -61,7 +60,7 @@ func startSession(ctx context.Context, rq *request, p *StartRequest) (SessionInf
 		var info SessionInfo
 		if info, err = s.adopt(ctx, live); err == nil {
 			for _, n := range notes {
-				_ = s.emit(ctx, outbox.Event, EventWarning, Warning{Code: n.Code, Message: n.Message, Field: n.Field, At: s.clock.Now()})
+				_ = s.emit(ctx, eventClass, EventWarning, Warning{Code: n.Code, Message: n.Message, Field: n.Field, At: s.clock.Now()})
 			}
 			return info, nil
 		}
@@ -77,7 +76,7 @@ func startSession(ctx context.Context, rq *request, p *StartRequest) (SessionInf
 		s.mu.Lock()
 		s.mismatch = version.Dir
 		s.mu.Unlock()
-		_ = s.emit(ctx, outbox.Event, EventUndoVersionMismatch, UndoVersionMismatchEvent{
+		_ = s.emit(ctx, eventClass, EventUndoVersionMismatch, UndoVersionMismatchEvent{
 			UndoDir: version.Dir, FoundVersion: version.Found, ExpectedVersion: version.Want,
 			Message: "the undo log has another format and its history cannot be used; send undo.discard to give it up, then session.start again",
 			At:      s.clock.Now(),
@@ -222,7 +221,7 @@ func (sess *session) end() {
 		s.session = nil
 		s.mu.Unlock()
 		sess.tellOver()
-		_ = s.emit(sess.ctx, outbox.Event, EventSessionState, SessionState{State: "ended", SessionID: sess.live.ID(), At: s.clock.Now()})
+		_ = s.emit(sess.ctx, eventClass, EventSessionState, SessionState{State: "ended", SessionID: sess.live.ID(), At: s.clock.Now()})
 		sess.detach()
 		sess.cancel()
 		s.log.Info("session ended", "session", sess.live.ID())

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/actors/frontend/stdio/outbox"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -48,7 +47,7 @@ type statusBatch struct {
 	waiting []*request
 	spare   []*request // empty: the next to become waiting
 	busy    bool
-	items   []outbox.Item // empty; run's own
+	items   []outboxItem // empty; run's own
 }
 
 func (b *statusBatch) add(rq *request) {
@@ -107,7 +106,7 @@ func (b *statusBatch) answer(batch []*request, end []byte) {
 		delete(s.inflight, rq.id)
 		start := len(heads)
 		heads = appendSuccess(heads, rq.id)
-		items = append(items, outbox.Item{Class: outbox.Response, Head: heads[start:len(heads):len(heads)], Tail: end})
+		items = append(items, outboxItem{Class: responseClass, Head: heads[start:len(heads):len(heads)], Tail: end})
 	}
 	s.mu.Unlock()
 	kind, n := batch[0].op.kind(), len(batch)

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/codeagent/sandbox/fsbridge/textdiff"
+	"github.com/codeagent/sandbox/fsbridge/texts"
 )
 
 // diffWriter passes a unified diff on as it comes: all of it, or one path's part, up to a number of
@@ -63,12 +63,12 @@ func (d *diffWriter) Write(p []byte) (int, error) {
 func (d *diffWriter) begin(line []byte) {
 	text := strings.TrimSuffix(string(line), "\n")
 	if names, ok := strings.CutPrefix(text, header); ok {
-		d.mine = strings.HasPrefix(names, textdiff.Quote("a/"+d.path)+" ") || strings.HasSuffix(names, " "+textdiff.Quote("b/"+d.path))
+		d.mine = strings.HasPrefix(names, texts.Quote("a/"+d.path)+" ") || strings.HasSuffix(names, " "+texts.Quote("b/"+d.path))
 		return
 	}
 	for _, word := range []string{"New dir ", "Deleted dir "} {
 		if name, ok := strings.CutPrefix(text, word); ok {
-			d.mine = name == textdiff.Quote(d.path)
+			d.mine = name == texts.Quote(d.path)
 		}
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 )
 
 // Cache is a directory of a compiler's or package manager's own.
@@ -76,7 +74,7 @@ func Caches(home string) []Cache {
 			}
 		}
 		if filepath.IsAbs(path) {
-			out = append(out, Cache{Path: mounts.Resolve(path), Stock: c.stock})
+			out = append(out, Cache{Path: ResolveMount(path), Stock: c.stock})
 		}
 	}
 	return out

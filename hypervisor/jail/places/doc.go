@@ -34,4 +34,9 @@
 //	UID/N/memory          where something is mounted for a moment, in the jail alone
 //
 // A [Lease] is for one goroutine; a [Store] has no state.
+//
+// # Mounts
+//
+// Mounts reads /proc/PID/mountinfo and finds the other paths at which what is mounted can
+// be seen. Who is on the machine may have chosen the names in it. Nothing here has a state.
 package places

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 )
 
 // Policy says what may be opened up.
@@ -26,28 +24,28 @@ func (p Policy) Allows(path string) error {
 	if !filepath.IsAbs(path) {
 		return errors.New("the path is not absolute")
 	}
-	path = mounts.Resolve(path)
+	path = ResolveMount(path)
 	if path == "/" {
 		return errors.New("the whole file system cannot be opened up: name what is to be written")
 	}
 	for _, dir := range []string{"/proc", "/sys", "/dev", "/run", "/var/run"} {
-		if mounts.Below(path, mounts.Resolve(dir)) {
+		if MountBelow(path, ResolveMount(dir)) {
 			return fmt.Errorf("%s is the jail's own or the kernel's", dir)
 		}
 	}
 	for _, f := range p.Folders {
-		if mounts.Below(path, f) {
+		if MountBelow(path, f) {
 			return fmt.Errorf("it lies in the working folder %s, which can be written and undone", f)
 		}
-		if mounts.Below(f, path) {
+		if MountBelow(f, path) {
 			return fmt.Errorf("the working folder %s lies in it: what is written there could not be undone", f)
 		}
 	}
-	if p.Store != "" && mounts.Below(mounts.Resolve(p.Store), path) {
+	if p.Store != "" && MountBelow(ResolveMount(p.Store), path) {
 		return fmt.Errorf("what is written to overlays is kept in it (%s)", p.Store)
 	}
 	for _, h := range p.Hidden {
-		if mounts.Below(path, h) {
+		if MountBelow(path, h) {
 			return fmt.Errorf("it is hidden inside, as %s is: it may hold secrets", h)
 		}
 	}
@@ -60,7 +58,7 @@ func (p Policy) othersHome(path string) error {
 	if err != nil {
 		return nil
 	}
-	own := []string{p.Home, mounts.Resolve(os.Getenv("HOME"))}
+	own := []string{p.Home, ResolveMount(os.Getenv("HOME"))}
 	for line := range strings.Lines(string(data)) {
 		f := strings.Split(strings.TrimSpace(line), ":")
 		if len(f) < 6 || !filepath.IsAbs(f[5]) || f[5] == "/" {
@@ -71,11 +69,11 @@ func (p Policy) othersHome(path string) error {
 		if err != nil || uid != 0 && (uid < first || uid == nobody) || uid == p.UID {
 			continue
 		}
-		home := mounts.Resolve(f[5])
+		home := ResolveMount(f[5])
 		if slices.Contains(own, home) {
 			continue
 		}
-		if mounts.Below(path, home) || mounts.Below(home, path) {
+		if MountBelow(path, home) || MountBelow(home, path) {
 			return fmt.Errorf("%s is the home directory of %s", home, f[0])
 		}
 	}

@@ -23,7 +23,7 @@ func cloneVM(s *Script) (r uintptr)
 // coverage put calls of their runtimes, nor our signal handlers, which it never
 // has. Inside there is no other process that could reach our memory through it.
 // Outside are the user's own, which can trace neither it nor us: the memory is not
-// dumpable (see package restrain). Also when a child of root's takes on another
+// dumpable (see package filters). Also when a child of root's takes on another
 // user's id, the kernel makes the memory, which is ours, not dumpable, so that no
 // process of that user can trace either of us. We stay like that, which does not
 // keep root from anything.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/filters"
 	"github.com/codeagent/sandbox/hypervisor/jail"
-	"github.com/codeagent/sandbox/hypervisor/landlock"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
@@ -24,18 +24,18 @@ var layered = []struct {
 	name, input, script string
 	version             int // of Landlock, the first that withstands it
 }{
-	{"a FIFO", "", "echo x >FIFO", landlock.Renames},
-	{"a FIFO, both ways", "", "exec 3<>FIFO && echo x >&3", landlock.Renames},
-	{"a FIFO through our own root", "", "echo x >/proc/self/rootFIFO", landlock.Renames},
-	{"a FIFO through a symlink in the folder", "", "ln -sfn FIFO WORK/way && echo x >WORK/way", landlock.Renames},
-	{"a FIFO that was opened for reading", "", "exec 3<FIFO && echo x >/proc/self/fd/3", landlock.Renames},
-	{"the file of standard input", "file", "echo x >>/proc/self/fd/0", landlock.Renames},
-	{"the file of standard input, by its name", "file", "exec 3<>/dev/stdin && echo x >&3", landlock.Renames},
-	{"cutting the file of standard input", "file", "ATTACK truncate /proc/self/fd/0", landlock.Truncate},
-	{"cutting it by an opening for reading", "file", "ATTACK cut /proc/self/fd/0", landlock.Truncate},
-	{"cutting it by an opening for neither", "file", "ATTACK cut3 /proc/self/fd/0", landlock.Truncate},
-	{"cutting it by openat2", "file", "ATTACK cut2 /proc/self/fd/0", landlock.Truncate},
-	{"cutting it while a name is changed", "file", "ATTACK cutrace /proc/self/fd/0 TRIES", landlock.Truncate},
+	{"a FIFO", "", "echo x >FIFO", filters.LandlockRenames},
+	{"a FIFO, both ways", "", "exec 3<>FIFO && echo x >&3", filters.LandlockRenames},
+	{"a FIFO through our own root", "", "echo x >/proc/self/rootFIFO", filters.LandlockRenames},
+	{"a FIFO through a symlink in the folder", "", "ln -sfn FIFO WORK/way && echo x >WORK/way", filters.LandlockRenames},
+	{"a FIFO that was opened for reading", "", "exec 3<FIFO && echo x >/proc/self/fd/3", filters.LandlockRenames},
+	{"the file of standard input", "file", "echo x >>/proc/self/fd/0", filters.LandlockRenames},
+	{"the file of standard input, by its name", "file", "exec 3<>/dev/stdin && echo x >&3", filters.LandlockRenames},
+	{"cutting the file of standard input", "file", "ATTACK truncate /proc/self/fd/0", filters.LandlockTruncate},
+	{"cutting it by an opening for reading", "file", "ATTACK cut /proc/self/fd/0", filters.LandlockTruncate},
+	{"cutting it by an opening for neither", "file", "ATTACK cut3 /proc/self/fd/0", filters.LandlockTruncate},
+	{"cutting it by openat2", "file", "ATTACK cut2 /proc/self/fd/0", filters.LandlockTruncate},
+	{"cutting it while a name is changed", "file", "ATTACK cutrace /proc/self/fd/0 TRIES", filters.LandlockTruncate},
 }
 
 // unfed are attempts on what a command is not given at all: a directory, and a socket that can be connected.
@@ -131,7 +131,7 @@ func (l *lab) fed(script string, in *os.File) result {
 // bridge; and what a version of Landlock does not know, or where there is none, is withstood by nothing else: so that the attempts
 // are real ones.
 func TestLayer(t *testing.T) {
-	kernel, err := landlock.Version()
+	kernel, err := filters.LandlockVersion()
 	if err != nil {
 		require.Missing(t, "Landlock ("+err.Error()+")", "a kernel with CONFIG_SECURITY_LANDLOCK")
 	}
@@ -149,12 +149,12 @@ func TestLayer(t *testing.T) {
 			d.unharmed(t)
 		})
 	}
-	for _, version := range []int{0, landlock.Renames, landlock.Truncate, kernel} {
+	for _, version := range []int{0, filters.LandlockRenames, filters.LandlockTruncate, kernel} {
 		if version <= kernel {
 			layer(version, hypervisor.BridgeFUSE)
 		}
 	}
-	if kernel >= landlock.Truncate {
+	if kernel >= filters.LandlockTruncate {
 		layer(kernel, hypervisor.BridgeMediated)
 	}
 }

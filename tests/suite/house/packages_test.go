@@ -21,6 +21,7 @@ type pack struct {
 	imports    []string       // of ours, on any platform, without tests
 	lines      map[string]int // of each file, without tests
 	documented bool           // in doc.go
+	says       string         // what it is, in its first sentence
 }
 
 // platforms are those whose imports count.
@@ -78,6 +79,9 @@ func readPackage(root, dir string) (*pack, error) {
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s for %s: %w", p.path, c.GOOS, err)
+		}
+		if says, ok := strings.CutPrefix(found.Doc, "Package "+found.Name+" "); ok && p.says == "" {
+			p.says = strings.TrimSuffix(says, ".")
 		}
 		p.documented = p.documented || found.Doc != "" && slices.Contains(found.GoFiles, "doc.go")
 		for _, i := range found.Imports {

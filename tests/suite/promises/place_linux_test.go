@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/jail/account"
+	"github.com/codeagent/sandbox/hypervisor/jail"
 	"github.com/codeagent/sandbox/tests/kit/drive"
 	"github.com/codeagent/sandbox/tests/kit/guestimage"
 	"github.com/codeagent/sandbox/tests/kit/screen"
@@ -85,7 +85,7 @@ func newPlace(t *testing.T, c cell) *place {
 	p.Homes = []string{p.home}
 	switch c.User {
 	case "root":
-		p.uid = account.Anonymous
+		p.uid = jail.AnonymousAccount
 	case "sudo":
 		p.uid = caller
 		p.Homes = append(p.Homes, base+"/roots")

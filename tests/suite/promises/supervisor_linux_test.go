@@ -11,7 +11,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/codeagent/sandbox/hypervisor/restrain"
+	"github.com/codeagent/sandbox/hypervisor/filters"
 	"github.com/codeagent/sandbox/tests/kit/drive"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 	"github.com/codeagent/sandbox/tests/suite/jsonl"
@@ -21,7 +21,7 @@ import (
 // same, whoever owns the files and whatever their kind. A command without isolation has the rights that it has without us, and no filter.
 func TestW15Supervisor(t *testing.T) {
 	var unneeded uint64
-	for _, c := range restrain.GivenUp() {
+	for _, c := range filters.GivenUp() {
 		unneeded |= 1 << c.Number
 	}
 	for _, flags := range [][]string{{"--isolation", "jail"}, {"--isolation", "jail", "--bridge", "fuse"}, {"--isolation", "landlock"}, {"--isolation", "none"}} {

@@ -12,7 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
-	"github.com/codeagent/sandbox/hypervisor/landlock"
+	"github.com/codeagent/sandbox/hypervisor/filters"
 	"github.com/codeagent/sandbox/tests/kit/drive"
 	"github.com/codeagent/sandbox/tests/kit/guestimage"
 	"github.com/codeagent/sandbox/tests/kit/require"
@@ -23,7 +23,7 @@ import (
 // TestSupervisorsWall: when the guest runs, no thread of its supervisor can open a file that the session does not need, and all of the folder. The step is undone all the same, and what 'tee' makes of the
 // command's output in the folder is no edit from outside.
 func TestSupervisorsWall(t *testing.T) {
-	if version, err := landlock.Version(); version < landlock.Renames {
+	if version, err := filters.LandlockVersion(); version < filters.LandlockRenames {
 		t.Logf("not on this machine: %v", err)
 		return
 	}
@@ -63,7 +63,7 @@ func TestSupervisorsWall(t *testing.T) {
 
 // TestServedWall: who serves MCP for a machine is behind the same wall. Its tools do what they do elsewhere, and the files of its socket, which lie where it cannot remove anything, are gone in the end.
 func TestServedWall(t *testing.T) {
-	if version, err := landlock.Version(); version < landlock.Renames {
+	if version, err := filters.LandlockVersion(); version < filters.LandlockRenames {
 		t.Logf("not on this machine: %v", err)
 		return
 	}
@@ -130,7 +130,7 @@ func walled(t *testing.T) (s *drive.Sandbox, probe string, probed func(said stri
 
 // TestStdioWall: over STDIO a machine's session has a process of its own behind the wall, and its client can have another session after it that the wall would not allow.
 func TestStdioWall(t *testing.T) {
-	if version, err := landlock.Version(); version < landlock.Renames {
+	if version, err := filters.LandlockVersion(); version < filters.LandlockRenames {
 		t.Logf("not on this machine: %v", err)
 		return
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 )
 
@@ -39,7 +39,7 @@ func (c Commands) Command() *cobra.Command {
 			"Without --working-dir it is about all running sessions of this user, and about those that begin later.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return exit.Usagef("unexpected argument %q; 'sandbox approve ID' decides without a terminal", args[0])
+				return console.Usagef("unexpected argument %q; 'sandbox approve ID' decides without a terminal", args[0])
 			}
 			return nil
 		},
@@ -49,7 +49,7 @@ func (c Commands) Command() *cobra.Command {
 
 func (c Commands) run(ctx context.Context) error {
 	if c.JSON() {
-		return exit.Usagef("it prints nothing; 'sandbox pending --json' lists what waits")
+		return console.Usagef("it prints nothing; 'sandbox pending --json' lists what waits")
 	}
 	if !term.IsTerminal(int(c.Stdin.Fd())) || !term.IsTerminal(int(c.Stdout.Fd())) {
 		return errors.New("approvals needs a terminal; 'sandbox pending' lists what waits, 'sandbox approve ID' and 'sandbox deny ID' decide it")

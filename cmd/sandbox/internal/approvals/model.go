@@ -10,7 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/fsbridge/printable"
+	"github.com/codeagent/sandbox/fsbridge/texts"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -327,7 +327,7 @@ func (m *model) undo() tea.Cmd {
 	}
 	switch {
 	case a.over && a.Rule != "" && a.Scope != "" && a.Scope != "session":
-		m.note, m.bad = "Its session has ended: 'sandbox policy remove "+printable.Name(a.Rule)+"' takes it back.", true
+		m.note, m.bad = "Its session has ended: 'sandbox policy remove "+texts.Name(a.Rule)+"' takes it back.", true
 		return nil
 	case a.over:
 		m.note, m.bad = "Its session has ended, and the answer with it.", true

@@ -11,7 +11,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/fsbridge/printable"
+	"github.com/codeagent/sandbox/fsbridge/texts"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -205,7 +205,7 @@ func TestHostileTexts(t *testing.T) {
 						t.Fatalf("%dx%d: a line of %d: %q", width, height, w, l)
 					}
 					for _, r := range ansi.Strip(l) {
-						if !printable.Clean(r) {
+						if !texts.Clean(r) {
 							t.Fatalf("%U is shown: %q", r, l)
 						}
 					}

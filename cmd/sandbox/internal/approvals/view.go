@@ -10,8 +10,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
-	"github.com/codeagent/sandbox/fsbridge/printable"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
+	"github.com/codeagent/sandbox/fsbridge/texts"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -124,7 +124,7 @@ func (m *model) title() string {
 		return title + "  no session"
 	case 1:
 		for id, s := range m.states {
-			return title + "  session " + printable.Name(id) + "  " + printable.Name(strings.Join(s.info.Directories, ", "))
+			return title + "  session " + texts.Name(id) + "  " + texts.Name(strings.Join(s.info.Directories, ", "))
 		}
 	default:
 		return fmt.Sprintf("%s  %d sessions", title, n)
@@ -136,7 +136,7 @@ func (m *model) title() string {
 func (m *model) empty() string {
 	switch {
 	case m.lookErr != nil:
-		return "Sessions cannot be listed: " + printable.Line(m.lookErr.Error())
+		return "Sessions cannot be listed: " + texts.Line(m.lookErr.Error())
 	case m.history:
 		return "Nothing was decided yet."
 	case len(m.states) == 0 && m.looked:
@@ -168,7 +168,7 @@ func (m *model) noteLine(width int) string {
 	if m.note == "" {
 		return ""
 	}
-	line := fit(printable.Line(m.note), width)
+	line := fit(texts.Line(m.note), width)
 	if m.bad {
 		return bold(line)
 	}
@@ -179,10 +179,10 @@ func (m *model) noteLine(width int) string {
 func (m *model) line(i int) string {
 	if m.history {
 		a := m.past[i]
-		return fmt.Sprintf("%s %-5s %s  %s", a.At.Local().Format(time.TimeOnly), verdict(a.Decided), printable.Name(a.ID), what(a.Pending))
+		return fmt.Sprintf("%s %-5s %s  %s", a.At.Local().Format(time.TimeOnly), verdict(a.Decided), texts.Name(a.ID), what(a.Pending))
 	}
 	q := m.asks[i]
-	return fmt.Sprintf("%s %s  %s", printable.Name(q.ID), left(q.Deadline.Sub(m.now())), what(q.Pending))
+	return fmt.Sprintf("%s %s  %s", texts.Name(q.ID), left(q.Deadline.Sub(m.now())), what(q.Pending))
 }
 
 // verdict is a decision in one word.
@@ -193,14 +193,14 @@ func verdict(d api.Decided) string {
 	case d.Outcome == "withdrawn":
 		return "gone"
 	}
-	return printable.Name(d.Outcome)
+	return texts.Name(d.Outcome)
 }
 
 // what is a question on one line. A path of a question about several is one of its sample.
 func what(p api.Pending) string {
-	text := printable.Line(strings.TrimSuffix(p.Message, " Awaiting confirmation."))
+	text := texts.Line(strings.TrimSuffix(p.Message, " Awaiting confirmation."))
 	if len(p.Callers) > 0 {
-		text = printable.Name(p.Callers[0].Name) + ": " + text
+		text = texts.Name(p.Callers[0].Name) + ": " + text
 	}
 	return text
 }
@@ -228,15 +228,15 @@ func (m *model) details() []detail {
 	list := about(q.Pending)
 	now := m.now()
 	list = append(list,
-		detail{"waits", format.Took(now.Sub(q.Since).Round(time.Second)) + "; denied at " + q.Deadline.Local().Format(time.TimeOnly) + ", in " + left(q.Deadline.Sub(now))})
+		detail{"waits", console.Took(now.Sub(q.Since).Round(time.Second)) + "; denied at " + q.Deadline.Local().Format(time.TimeOnly) + ", in " + left(q.Deadline.Sub(now))})
 	return append(list, place(q.session, q.Pending)...)
 }
 
 func (m *model) answered(a answer) []detail {
 	text := map[string]string{"allow": "allowed", "deny": "denied", "withdrawn": "withdrawn"}[a.Outcome]
-	text += " by " + printable.Name(a.By) + " at " + a.At.Local().Format(time.DateTime)
+	text += " by " + texts.Name(a.By) + " at " + a.At.Local().Format(time.DateTime)
 	if a.Scope != "" {
-		text += ", scope " + printable.Name(a.Scope)
+		text += ", scope " + texts.Name(a.Scope)
 	}
 	if !a.Until.IsZero() {
 		text += ", until " + a.Until.Local().Format(time.DateTime)
@@ -246,11 +246,11 @@ func (m *model) answered(a answer) []detail {
 	case a.over:
 		back = "its session has ended"
 	case !a.Standing:
-		back = "it cannot be taken back: " + printable.Line(a.Final)
+		back = "it cannot be taken back: " + texts.Line(a.Final)
 	}
 	list := append([]detail{{"answer", text}}, about(a.Pending)...)
 	if a.Rule != "" {
-		list = append(list, detail{"rule", printable.Name(a.Rule)})
+		list = append(list, detail{"rule", texts.Name(a.Rule)})
 	}
 	list = append(list, detail{"undo", back})
 	return append(list, place(a.session, a.Pending)...)
@@ -258,13 +258,13 @@ func (m *model) answered(a answer) []detail {
 
 // about is what a question is about, and who asks.
 func about(p api.Pending) []detail {
-	list := []detail{{"what", printable.Line(p.Message)}}
+	list := []detail{{"what", texts.Line(p.Message)}}
 	for i, path := range p.SamplePaths {
 		label := ""
 		if i == 0 {
 			label = "paths"
 		}
-		list = append(list, detail{label, printable.Name(path)})
+		list = append(list, detail{label, texts.Name(path)})
 	}
 	if n := p.Count - len(p.SamplePaths); n > 0 && len(p.SamplePaths) > 0 {
 		list = append(list, detail{"", fmt.Sprintf("... %d in all", p.Count)})
@@ -275,7 +275,7 @@ func about(p api.Pending) []detail {
 		if i > 0 {
 			label = "within"
 		}
-		list = append(list, detail{label, printable.Line(c.String())})
+		list = append(list, detail{label, texts.Line(c.String())})
 	}
 	return list
 }
@@ -287,9 +287,9 @@ func place(session string, p api.Pending) []detail {
 		step = fmt.Sprint(p.Step)
 	}
 	if p.Command != "" {
-		step += ": " + printable.Line(p.Command)
+		step += ": " + texts.Line(p.Command)
 	}
-	return []detail{{"step", step}, {"folder", printable.Name(p.Directory)}, {"session", printable.Name(session)}}
+	return []detail{{"step", step}, {"folder", texts.Name(p.Directory)}, {"session", texts.Name(session)}}
 }
 
 // reason is why something is held.
@@ -312,5 +312,5 @@ func reason(kind string) string {
 	case messages.KindUse:
 		return "a key outside would be used (--agent), and no rule decides about it ('sandbox policy show')"
 	}
-	return printable.Line(kind)
+	return texts.Line(kind)
 }

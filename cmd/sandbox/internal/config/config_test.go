@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/codeagent/sandbox/fsbridge/regular"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
 func write(t *testing.T, dir, text string) string {
@@ -318,7 +318,7 @@ func TestProjectFileIsNotFollowed(t *testing.T) {
 		t.Errorf("a symlink: %v", err)
 	}
 	big := t.TempDir()
-	write(t, big, strings.Repeat("#", regular.Settings().Bytes+1))
+	write(t, big, strings.Repeat("#", hostfs.RegularSettings().Bytes+1))
 	if err := s.AddProject(big); err == nil || !strings.Contains(err.Error(), "larger than 100 KiB") {
 		t.Errorf("a large file: %v", err)
 	}

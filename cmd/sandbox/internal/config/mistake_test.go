@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codeagent/sandbox/fsbridge/regular"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
 // TestMistakes: every mistake of a text is told with its line, in the order of the lines.
@@ -30,7 +30,7 @@ func TestMistakes(t *testing.T) {
 	if m := Mistakes(nil); m != nil {
 		t.Errorf("%+v", m)
 	}
-	if err := New().CheckText("f.toml", make([]byte, regular.Settings().Bytes+1), User); err == nil {
+	if err := New().CheckText("f.toml", make([]byte, hostfs.RegularSettings().Bytes+1), User); err == nil {
 		t.Error("a text that could not be read again is taken")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 
-	"github.com/codeagent/sandbox/fsbridge/regular"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
 // entry is one key of a file with the value that the TOML decoder gave it.
@@ -26,8 +26,8 @@ type entry struct {
 // none of ours, or stands in a key's place, is one entry, with its lines left
 // out.
 func parse(keys []Key, file string, b []byte) (entries []entry, err error) {
-	var over *regular.OverBoundsError
-	if err := regular.Settings().Check(b); errors.As(err, &over) && over.Line > 0 {
+	var over *hostfs.OverBoundsError
+	if err := hostfs.RegularSettings().Check(b); errors.As(err, &over) && over.Line > 0 {
 		return nil, &Mistake{File: file, Line: over.Line, Err: fmt.Errorf("%w: it is not read", err)}
 	} else if err != nil {
 		return nil, fmt.Errorf("%s: %w: it is not read", file, err)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/stamp"
-	"github.com/codeagent/sandbox/fsbridge/regular"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
 // Level is where a value comes from; a later one wins.
@@ -134,7 +134,7 @@ func (s *Set) CheckText(file string, text []byte, level Level) error {
 
 // add puts a file over what is there; all of it, or nothing of it.
 func (s *Set) add(file string, level Level) error {
-	b, info, err := regular.Read(file, int64(regular.Settings().Bytes), level != Project)
+	b, info, err := hostfs.ReadRegular(file, int64(hostfs.RegularSettings().Bytes), level != Project)
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}

@@ -9,17 +9,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/clients"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/agents"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
-	"github.com/codeagent/sandbox/fsbridge/regular"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
 // Commands make 'sandbox config text' and 'sandbox config write'.
 type Commands struct {
 	Stdin  io.Reader
-	Out    *format.Output
+	Out    *console.Output
 	Stderr io.Writer // for people
 	// JSON reports whether data is printed as JSON.
 	JSON func() bool
@@ -77,7 +76,7 @@ func (c Commands) Write() *cobra.Command {
 func (c Commands) at(name string) (place, error) {
 	level, ok := Levels[name]
 	if !ok {
-		return place{}, exit.Usagef("--level: %q is not one of organisation, user, project", name)
+		return place{}, console.Usagef("--level: %q is not one of organisation, user, project", name)
 	}
 	p := place{level: level, files: c.Files()}
 	var err error
@@ -121,7 +120,7 @@ func (c Commands) text(level string) error {
 	}
 	if !c.JSON() {
 		if !there {
-			fmt.Fprintf(c.Stderr, "%s is not there\n", format.Shown(p.file()))
+			fmt.Fprintf(c.Stderr, "%s is not there\n", console.Shown(p.file()))
 		}
 		err = c.Out.Contents(func(w io.Writer) error { _, err := w.Write(text); return err })
 		return err
@@ -178,7 +177,7 @@ const maxText = 1 << 20
 
 func (c Commands) source(file string) ([]byte, error) {
 	if file != "-" {
-		text, _, err := regular.Read(file, maxText, true)
+		text, _, err := hostfs.ReadRegular(file, maxText, true)
 		return text, err
 	}
 	text, err := io.ReadAll(io.LimitReader(c.Stdin, maxText+1))
@@ -205,22 +204,22 @@ func (c Commands) write(w writing, from string) error {
 	next, err := p.whole(text)
 	if err != nil {
 		if out.Mistakes = mistakes(err); c.JSON() {
-			return errors.Join(c.Out.JSON(out), &exit.Error{Code: exit.Failed})
+			return errors.Join(c.Out.JSON(out), &console.Error{Code: console.Failed})
 		}
 		return err
 	}
 	out.Effects = p.effects(old, there, next)
 	out.Warnings = append(out.Warnings, next.problems...)
-	steps, err := clients.Plan([]clients.Part{clients.Whole("the configuration", p.file(), append([]byte{}, text...))}, p.within(), false)
+	steps, err := agents.Plan([]agents.Part{agents.Whole("the configuration", p.file(), append([]byte{}, text...))}, p.within(), false)
 	if err != nil {
 		return err
 	}
-	preview, err := clients.PreviewOf(steps)
+	preview, err := agents.PreviewOf(steps)
 	if err != nil {
 		return err
 	}
 	if w.expect != "" && w.expect != preview.Digest {
-		return &exit.Error{Code: exit.Barrier, Err: errors.New("the file was changed since the preview, or another text was previewed; look at it again")}
+		return &console.Error{Code: console.Barrier, Err: errors.New("the file was changed since the preview, or another text was previewed; look at it again")}
 	}
 	out.Digest, out.Change, out.Diff, out.Cut = preview.Digest, preview.Changes[0].Change, preview.Changes[0].Diff, preview.Changes[0].Cut
 	if !w.print {
@@ -235,8 +234,8 @@ func (c Commands) write(w writing, from string) error {
 
 // stale gives what somebody else has changed meanwhile a status of its own.
 func stale(err error) error {
-	if errors.Is(err, clients.ErrStale) {
-		return &exit.Error{Code: exit.Barrier, Err: fmt.Errorf("%w; look at it again", err)}
+	if errors.Is(err, agents.ErrStale) {
+		return &console.Error{Code: console.Barrier, Err: fmt.Errorf("%w; look at it again", err)}
 	}
 	return err
 }
@@ -252,19 +251,19 @@ func (c Commands) say(out Written, preview bool) error {
 		}
 	}
 	for _, e := range out.Effects {
-		fmt.Fprintf(c.Stderr, "%s: %s -> %s\n", e.Key, format.Shown(e.Before), format.Shown(e.After))
+		fmt.Fprintf(c.Stderr, "%s: %s -> %s\n", e.Key, console.Shown(e.Before), console.Shown(e.After))
 	}
 	for _, warning := range out.Warnings {
-		fmt.Fprintln(c.Stderr, "warning: "+format.Shown(warning))
+		fmt.Fprintln(c.Stderr, "warning: "+console.Shown(warning))
 	}
 	switch {
 	case out.Change == "none":
-		fmt.Fprintf(c.Stderr, "%s: nothing to do\n", format.Shown(out.File))
+		fmt.Fprintf(c.Stderr, "%s: nothing to do\n", console.Shown(out.File))
 	case preview:
 	case out.Backup != "":
-		fmt.Fprintf(c.Stderr, "%s: written; what it was is in %s\n", format.Shown(out.File), format.Shown(out.Backup))
+		fmt.Fprintf(c.Stderr, "%s: written; what it was is in %s\n", console.Shown(out.File), console.Shown(out.Backup))
 	default:
-		fmt.Fprintf(c.Stderr, "%s: made\n", format.Shown(out.File))
+		fmt.Fprintf(c.Stderr, "%s: made\n", console.Shown(out.File))
 	}
 	return nil
 }

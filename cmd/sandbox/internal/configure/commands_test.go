@@ -12,8 +12,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 )
 
 // desk is a user with a folder and all three files.
@@ -57,7 +56,7 @@ func (d *desk) run(input string, into any, args ...string) error {
 	d.t.Helper()
 	out := bytes.Buffer{}
 	c := Commands{
-		Stdin: strings.NewReader(input), Out: format.NewOutput(&out), Stderr: &d.said, JSON: func() bool { return into != nil }, Now: time.Now,
+		Stdin: strings.NewReader(input), Out: console.NewOutput(&out), Stderr: &d.said, JSON: func() bool { return into != nil }, Now: time.Now,
 		Files: func() config.Sources { return d.sources }, Folder: func() (string, error) { return d.folder, nil }, Mode: func() fs.FileMode { return 0o640 },
 	}
 	cmd := c.Write()
@@ -130,7 +129,7 @@ func TestWriteIsStale(t *testing.T) {
 	for _, other := range []struct{ there, text string }{{"[undo]\nmax_steps = 3\n", "[undo]\nmax_steps = 2\n"}, {"[undo]\nmax_steps = 1\n", "[undo]\nmax_steps = 9\n"}} {
 		d.put(d.user, other.there)
 		err := d.run(other.text, &Written{}, "write", "-", "--expect", preview.Digest)
-		if status := (*exit.Error)(nil); !errors.As(err, &status) || status.Code != exit.Barrier {
+		if status := (*console.Error)(nil); !errors.As(err, &status) || status.Code != console.Barrier {
 			t.Errorf("%v: %v", other, err)
 		}
 		if d.read(d.user) != other.there {
@@ -183,7 +182,7 @@ func TestWriteRefuses(t *testing.T) {
 	if err := d.run("[undo]\nmax_steps = 3\n", nil, "write", "-", "--level", "project"); err == nil || d.read(outside) != "x" {
 		t.Errorf("%v, %q", err, d.read(outside))
 	}
-	if err := d.run("", nil, "write", "-", "--level", "galaxy"); !exit.IsUsage(err) {
+	if err := d.run("", nil, "write", "-", "--level", "galaxy"); !console.IsUsage(err) {
 		t.Error(err)
 	}
 	if err := d.run("", nil, "write", filepath.Join(d.folder, "none")); err == nil {

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
-	"github.com/codeagent/sandbox/fsbridge/regular"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
 // place is where a level's file is, and those of the other levels.
@@ -50,7 +50,7 @@ func (p place) within() string {
 // read returns the file's text, and whether there is one. The project's is not followed where it is
 // a link: it would not be read.
 func (p place) read() (text []byte, there bool, err error) {
-	text, _, err = regular.Read(p.file(), maxText, p.level != config.Project)
+	text, _, err = hostfs.ReadRegular(p.file(), maxText, p.level != config.Project)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false, nil
 	}

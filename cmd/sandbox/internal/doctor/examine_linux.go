@@ -13,13 +13,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/readonly"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/cgroup"
-	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
+	"github.com/codeagent/sandbox/hypervisor/jail/places"
 )
 
 // Examine looks at everything that matters. It changes nothing, except that what the folder's file
@@ -190,9 +190,9 @@ func (h Host) mountedBelow() string {
 	if err != nil {
 		return ""
 	}
-	list, _ := mounts.Parse(strings.NewReader(ReadText("/proc/self/mountinfo")))
+	list, _ := places.ParseMounts(strings.NewReader(ReadText("/proc/self/mountinfo")))
 	for _, m := range list {
-		if m.Point != folder && mounts.Below(m.Point, folder) {
+		if m.Point != folder && places.MountBelow(m.Point, folder) {
 			return m.Point
 		}
 	}
@@ -326,7 +326,7 @@ func (h Host) whyThere() string {
 		return ""
 	}
 	for _, p := range passed {
-		why += "; not in " + format.Shown(p)
+		why += "; not in " + console.Shown(p)
 	}
 	return " (" + why + ")"
 }
@@ -353,7 +353,7 @@ func logState(dir string, detail *string) (state, advice string) {
 		*detail += fmt.Sprintf("; the %s of step %d was interrupted: the folder is half done", s.Half, s.HalfStep)
 		return "warn", "the next 'sandbox undo', 'redo' or 'run' completes it; " + discard
 	case s.Open != 0:
-		*detail += "; a step was interrupted: " + format.OneLine(s.Command, 60)
+		*detail += "; a step was interrupted: " + console.OneLine(s.Command, 60)
 		return "warn", "'sandbox undo' puts back what it changed, the next 'sandbox run' takes it up; " + discard
 	case len(s.Damaged) > 0 || s.Aside > 0:
 		*detail += fmt.Sprintf("; %d of them damaged, %d put aside", len(s.Damaged), s.Aside)
@@ -374,7 +374,7 @@ func (h Host) folderFinding() Finding {
 	if f, left := leftLocked(readonly.Dir, folder); left {
 		return f
 	}
-	f.Detail = "undo log in " + format.Shown(undoDir)
+	f.Detail = "undo log in " + console.Shown(undoDir)
 	if h.Place != nil {
 		f.Detail += h.whyThere()
 	}
@@ -416,7 +416,7 @@ func leftLocked(records, folder string) (f Finding, left bool) {
 	return Finding{
 		Name: "this folder", State: "warn",
 		Detail: "is read-only: a session that had locked it for others (barriers = \"lock\") was killed, and its mount is left over it",
-		Advice: "'sandbox history' here takes the mount off, and so does: umount -l " + format.Shown(folder),
+		Advice: "'sandbox history' here takes the mount off, and so does: umount -l " + console.Shown(folder),
 	}, true
 }
 

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/hypervisor"
 )
 
@@ -162,13 +162,13 @@ func (s *Secrets) Text() string {
 		line("Hidden from commands (--isolation ", s.Isolation, "):")
 	}
 	for _, h := range s.Hidden {
-		line("  ", format.Shown(h.Path), "  ", h.What, " (", h.Source, ")")
+		line("  ", console.Shown(h.Path), "  ", h.What, " (", h.Source, ")")
 	}
 	if len(s.Hidden) == 0 && s.Isolation != "none" {
 		line("  nothing that is known is there")
 	}
 	for _, n := range s.Notes {
-		line("  note: ", format.Shown(n))
+		line("  note: ", console.Shown(n))
 	}
 	if len(s.Visible) == 0 {
 		line("Nothing else looks like a secret by its name.")
@@ -176,7 +176,7 @@ func (s *Secrets) Text() string {
 		line("Looks like a secret, and can be read inside (--hide PATH or jail.hide hides it):")
 	}
 	for _, v := range s.Visible {
-		line("  ", format.Shown(v.Path), "  ", v.Why)
+		line("  ", console.Shown(v.Path), "  ", v.Why)
 	}
 	if !s.Complete {
 		line("The search ended early: there may be more.")

@@ -15,8 +15,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/programs"
 )
@@ -25,7 +24,7 @@ func sshAgent() (api.Agent, error) {
 	variable := hypervisor.AgentVariable("ssh")
 	socket := os.Getenv(variable)
 	if !isSocket(socket) {
-		return api.Agent{}, fmt.Errorf("%s names no socket of an agent (%s): start one with 'eval $(ssh-agent)', and give it keys with ssh-add", variable, format.Shown(socket))
+		return api.Agent{}, fmt.Errorf("%s names no socket of an agent (%s): start one with 'eval $(ssh-agent)', and give it keys with ssh-add", variable, console.Shown(socket))
 	}
 	return api.Agent{Socket: socket}, nil
 }
@@ -40,16 +39,16 @@ func isSocket(path string) bool {
 func (l *Launcher) agents(cfg *api.Config) error {
 	for _, pattern := range l.Conf.Jail.AllowUse {
 		if _, err := approval.AllowedUse(pattern).Checked(""); err != nil {
-			return exit.Usage(err)
+			return console.Usage(err)
 		}
 		if len(l.Conf.Jail.Agents) == 0 {
-			return exit.Usagef("--allow-use %s has no effect: there is no agent; add --agent ssh or --agent gpg", format.Shown(pattern))
+			return console.Usagef("--allow-use %s has no effect: there is no agent; add --agent ssh or --agent gpg", console.Shown(pattern))
 		}
 		cfg.AllowUse = append(cfg.AllowUse, pattern)
 	}
 	for _, name := range l.Conf.Jail.Agents {
 		if kind := cfg.Runtime.Name(); kind != "jail" {
-			return exit.Usagef("--agent %s needs --isolation jail, and here it would be %s: nothing inside reaches a socket outside there", name, kind)
+			return console.Usagef("--agent %s needs --isolation jail, and here it would be %s: nothing inside reaches a socket outside there", name, kind)
 		}
 		find := sshAgent
 		if name == "gpg" {
@@ -57,7 +56,7 @@ func (l *Launcher) agents(cfg *api.Config) error {
 		}
 		agent, err := find()
 		if err != nil {
-			return exit.Usagef("--agent %s: %v", name, err)
+			return console.Usagef("--agent %s: %v", name, err)
 		}
 		if cfg.Agents == nil {
 			cfg.Agents = make(map[string]api.Agent)

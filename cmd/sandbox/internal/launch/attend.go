@@ -4,7 +4,6 @@ import (
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/notify"
 )
 
 // Attended has a session refuse at once what nobody can be asked: commands without a terminal, where no desktop tells of questions and no other program of the user's shows them ([Launcher.Attend]).
@@ -13,7 +12,7 @@ func (l *Launcher) Attended(cfg *api.Config) {
 	if l.Conf.Origin("safeguards.timeout")[0].Level != config.FromDefault {
 		return
 	}
-	dir, desktop := cfg.RuntimeDir, notify.Possible(l.notifications(*cfg))
+	dir, desktop := cfg.RuntimeDir, NotifyPossible(l.notifications(*cfg))
 	cfg.Attended = func() bool { return desktop || actors.Attended(dir) }
 }
 

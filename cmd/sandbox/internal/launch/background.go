@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/codeagent/sandbox/actors"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -70,7 +70,7 @@ func StartBackground(args []string) (b Background, err error) {
 	case b.Again:
 		return b, messages.ErrEnding
 	case b.Error != "":
-		return b, &exit.Error{Code: b.Code, Err: errors.New(b.Error)}
+		return b, &console.Error{Code: b.Code, Err: errors.New(b.Error)}
 	}
 	return b, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 )
 
 // Folders says which working folders are meant: those that --working-dir names,
@@ -24,7 +24,7 @@ func (l *Launcher) Folders(search bool) ([]config.Directory, error) {
 		for _, g := range given {
 			d, err := l.parseFolder(g)
 			if err != nil {
-				return nil, exit.Usage(err)
+				return nil, console.Usage(err)
 			}
 			dirs = append(dirs, d)
 		}
@@ -163,7 +163,7 @@ func (l *Launcher) Validate(given []config.Directory) ([]api.Directory, error) {
 			return nil, err
 		}
 		if g.Label != "" && slices.ContainsFunc(dirs, func(o api.Directory) bool { return o.Label == g.Label }) {
-			return nil, exit.Usagef("two working folders are labelled %q", g.Label)
+			return nil, console.Usagef("two working folders are labelled %q", g.Label)
 		}
 		dirs = append(dirs, d)
 	}

@@ -8,8 +8,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/worktree"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 )
 
 // maxDirectories is how many folders a session has at most.
@@ -27,7 +26,7 @@ func (l *Launcher) withGitDirectories(dirs []api.Directory) []api.Directory {
 		if d.ReadOnly {
 			continue
 		}
-		path, err := worktree.GitDirectory(d.Path)
+		path, err := GitDirectory(d.Path)
 		if path == "" && err == nil || slices.ContainsFunc(all, func(o api.Directory) bool { return within(path, o.Path) }) {
 			continue
 		}
@@ -35,10 +34,10 @@ func (l *Launcher) withGitDirectories(dirs []api.Directory) []api.Directory {
 			err = l.joinGitDirectory(&all, path)
 		}
 		if err != nil {
-			l.Remark(fmt.Sprintf("sandbox: git cannot write in %s: %v", format.Shown(d.Path), err))
+			l.Remark(fmt.Sprintf("sandbox: git cannot write in %s: %v", console.Shown(d.Path), err))
 			continue
 		}
-		l.Remark(fmt.Sprintf("sandbox: %s, the git directory of %s, is a working folder, too", format.Shown(path), format.Shown(d.Path)))
+		l.Remark(fmt.Sprintf("sandbox: %s, the git directory of %s, is a working folder, too", console.Shown(path), console.Shown(d.Path)))
 	}
 	return withRepositories(all)
 }
@@ -46,7 +45,7 @@ func (l *Launcher) withGitDirectories(dirs []api.Directory) []api.Directory {
 // withRepositories says which folders belong together.
 func withRepositories(dirs []api.Directory) []api.Directory {
 	for i, d := range dirs {
-		path, err := worktree.GitDirectory(d.Path)
+		path, err := GitDirectory(d.Path)
 		at := slices.IndexFunc(dirs, func(o api.Directory) bool { return o.Path == path })
 		if path != "" && err == nil && at >= 0 {
 			dirs[i].Repository, dirs[at].Repository = path, path

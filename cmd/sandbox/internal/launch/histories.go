@@ -7,7 +7,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/fsbridge/regular"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -35,7 +35,7 @@ func Histories() ([]api.Directory, error) {
 	var list []api.Directory
 	for _, e := range entries {
 		dir := filepath.Join(all, e.Name())
-		b, _, err := regular.Read(filepath.Join(dir, lockFile), maxLockFile, false)
+		b, _, err := hostfs.ReadRegular(filepath.Join(dir, lockFile), maxLockFile, false)
 		if err != nil {
 			continue
 		}

@@ -3,7 +3,7 @@ package launch
 import (
 	"os"
 
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor/network"
 	"github.com/codeagent/sandbox/hypervisor/network/inject"
@@ -22,7 +22,7 @@ func (l *Launcher) injector() (network.Interceptor, error) {
 			r, err = r.Resolve(os.Getenv)
 		}
 		if err != nil {
-			return nil, exit.Usage(err)
+			return nil, console.Usage(err)
 		}
 		rules = append(rules, r)
 	}
@@ -37,13 +37,13 @@ func (l *Launcher) injector() (network.Interceptor, error) {
 		}
 		return injector(rules, file, trusted)
 	}
-	return nil, exit.Usagef("network.inject: this machine has no file of trusted certificates (%s) to which the session's own could be added; install ca-certificates", bundles[0])
+	return nil, console.Usagef("network.inject: this machine has no file of trusted certificates (%s) to which the session's own could be added; install ca-certificates", bundles[0])
 }
 
 func injector(rules []inject.Rule, file string, trusted []byte) (network.Interceptor, error) {
 	i, err := inject.New(rules, file, trusted)
 	if err != nil {
-		return nil, exit.Usage(err)
+		return nil, console.Usage(err)
 	}
 	return i, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 )
@@ -199,7 +199,7 @@ func (p Place) Attempt(ctx context.Context, a Attempt) error {
 func (p Place) Running(ctx context.Context) (api.Joined, error) {
 	s, err := p.Session(ctx)
 	if s == nil && err == nil {
-		err = &exit.Error{Code: exit.Failed, Err: fmt.Errorf("no session has %s; 'sandbox start' starts one, 'sandbox ps' lists what runs", p.Dir)}
+		err = &console.Error{Code: console.Failed, Err: fmt.Errorf("no session has %s; 'sandbox start' starts one, 'sandbox ps' lists what runs", p.Dir)}
 	}
 	return s, err
 }

@@ -14,11 +14,10 @@ import (
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/userdirs"
+	"github.com/codeagent/sandbox/hypervisor/inherit"
 )
 
 // Launcher knows what the flags and the configuration ask for. It is not changed
@@ -73,7 +72,7 @@ func (l *Launcher) remarkAbsent() {
 	var absent []string
 	for _, h := range l.Conf.Jail.Hide {
 		if _, err := os.Lstat(h); errors.Is(err, fs.ErrNotExist) {
-			absent = append(absent, format.Shown(h))
+			absent = append(absent, console.Shown(h))
 		}
 	}
 	const few = 3
@@ -124,10 +123,10 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 		cfg.Hide = append(cfg.Hide, undoDirs(d, l.Conf.Undo.Dir)...)
 	}
 	if l.Conf.Bridge.Kind == string(hypervisor.BridgeMediated) && l.Conf.Bridge.PosixMetadata {
-		return cfg, exit.Usagef("the mediated bridge shows a folder's own metadata: leave out --posix-metadata, or take --bridge fuse")
+		return cfg, console.Usagef("the mediated bridge shows a folder's own metadata: leave out --posix-metadata, or take --bridge fuse")
 	}
 	if l.Conf.Bridge.Kind == string(hypervisor.BridgeMediated) && cfg.FolderBytes > 0 {
-		return cfg, exit.Usagef("with the mediated bridge programs write by themselves, and limits.folders counts each write: leave out --limit-folders, or take --bridge fuse")
+		return cfg, console.Usagef("with the mediated bridge programs write by themselves, and limits.folders counts each write: leave out --limit-folders, or take --bridge fuse")
 	}
 	if cfg.Places, err = l.places(); err != nil {
 		return cfg, err
@@ -179,13 +178,13 @@ func undoDirs(d api.Directory, logs string) []string {
 }
 
 // unfit says which variables name no directory of use, and what is used instead.
-func (l *Launcher) unfit(instead string, variables []userdirs.Unfit) {
+func (l *Launcher) unfit(instead string, variables []inherit.UnfitDir) {
 	if len(variables) == 0 || l.RemarkOnce == nil {
 		return
 	}
 	var each []string
 	for _, v := range variables {
-		each = append(each, fmt.Sprintf("%s is %s: %s", v.Name, format.Shown(v.Value), v.Why))
+		each = append(each, fmt.Sprintf("%s is %s: %s", v.Name, console.Shown(v.Value), v.Why))
 	}
 	l.RemarkOnce(fmt.Sprintf("sandbox: %s; %s is used instead", strings.Join(each, ", and "), instead))
 }
@@ -193,7 +192,7 @@ func (l *Launcher) unfit(instead string, variables []userdirs.Unfit) {
 // RuntimeDir is where running sessions register and have their sockets. It is
 // private to the user; if its mode is not, that is put back, with a warning.
 func (l *Launcher) RuntimeDir() (string, error) {
-	base, unfit := userdirs.Sockets()
+	base, unfit := inherit.SocketDir()
 	instead := base
 	if len(unfit) == 1 && unfit[0].Name == "TMPDIR" {
 		instead = filepath.Dir(base) // as is said of other temporary files

@@ -8,7 +8,6 @@ import (
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/guestbin"
 	"github.com/codeagent/sandbox/guest/image"
 	"github.com/codeagent/sandbox/hypervisor/qemu"
 )
@@ -61,7 +60,7 @@ func (l *Launcher) machineFiles() (paths []string) {
 // openImage opens what a machine boots: the user's own files, and for what he
 // does not name the image that 'sandbox guest build' has made.
 func (l *Launcher) openImage(context.Context) (qemu.Image, error) {
-	s := image.Source{Arch: runtime.GOARCH, Guest: guestbin.Embedded(), KernelPath: l.Conf.VM.Kernel, InitrdPath: l.Conf.VM.Initrd}
+	s := image.Source{Arch: runtime.GOARCH, Guest: EmbeddedGuest(), KernelPath: l.Conf.VM.Kernel, InitrdPath: l.Conf.VM.Initrd}
 	switch l.Conf.VM.RootFS {
 	case "none":
 		s.NoRootFS = true

@@ -6,10 +6,9 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/hypervisor/network"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
-	"github.com/codeagent/sandbox/hypervisor/network/proxy"
 )
 
 // network is what commands may reach, if the runtime can see to that: a virtual machine
@@ -20,21 +19,21 @@ func (l *Launcher) network() (n api.Network, err error) {
 	asked := l.Conf.Origin("network.policy")[0]
 	switch {
 	case l.Conf.Isolation == "none" && n.Mode != policy.Open && asked.Level != config.FromDefault:
-		return n, exit.Usagef("network policy %s (%s): --isolation none leaves commands the host's network; use --isolation jail, or vm", n.Mode, asked)
+		return n, console.Usagef("network policy %s (%s): --isolation none leaves commands the host's network; use --isolation jail, or vm", n.Mode, asked)
 	case l.Conf.Isolation == "none" && l.AllowHost:
-		return n, exit.Usagef("--allow-host: --isolation none leaves commands the host's network; use --isolation jail, or vm, with --network allowlist")
+		return n, console.Usagef("--allow-host: --isolation none leaves commands the host's network; use --isolation jail, or vm, with --network allowlist")
 	case l.Conf.Isolation == "none" && len(c.Deny) > 0:
-		return n, exit.Usagef("network.deny (%s): --isolation none leaves commands the host's network; use --isolation jail, or vm", l.Conf.Origin("network.deny")[0])
+		return n, console.Usagef("network.deny (%s): --isolation none leaves commands the host's network; use --isolation jail, or vm", l.Conf.Origin("network.deny")[0])
 	case !l.hasCard() && len(c.Publish) > 0:
-		return n, exit.Usagef("network.publish (%s): with --isolation %s no port can be published; use --isolation jail, or vm", l.Conf.Origin("network.publish")[0], l.Conf.Isolation)
+		return n, console.Usagef("network.publish (%s): with --isolation %s no port can be published; use --isolation jail, or vm", l.Conf.Origin("network.publish")[0], l.Conf.Isolation)
 	case len(c.Inject) > 0 && n.Mode == policy.Disabled:
-		return n, exit.Usagef("network.inject (%s): there is no network; add --network allowlist and --allow-host HOST", l.Conf.Origin("network.inject")[0])
+		return n, console.Usagef("network.inject (%s): there is no network; add --network allowlist and --allow-host HOST", l.Conf.Origin("network.inject")[0])
 	case len(c.Inject) > 0 && !l.hasCard():
-		return n, exit.Usagef("network.inject (%s): with --isolation %s no header can be added; use --isolation jail, or vm", l.Conf.Origin("network.inject")[0], l.Conf.Isolation)
+		return n, console.Usagef("network.inject (%s): with --isolation %s no header can be added; use --isolation jail, or vm", l.Conf.Origin("network.inject")[0], l.Conf.Isolation)
 	case l.Conf.Isolation == "none":
 		return api.Network{}, nil
 	case n.Mode == policy.Disabled && l.AllowHost:
-		return n, exit.Usagef("--allow-host: there is no network; add --network allowlist, or --network ask")
+		return n, console.Usagef("--allow-host: there is no network; add --network allowlist, or --network ask")
 	}
 	if n.Allow, err = policy.ParseRules(c.Allow); err != nil {
 		return n, err
@@ -56,9 +55,9 @@ func (l *Launcher) outside() (o network.Options, err error) {
 	if policy.Mode(l.Conf.Network.Policy) == policy.Disabled {
 		return o, nil
 	}
-	proxies, err := proxy.FromEnvironment(os.Getenv)
+	proxies, err := network.ProxyFromEnvironment(os.Getenv)
 	if err != nil {
-		return o, exit.Usagef("%s", err)
+		return o, console.Usagef("%s", err)
 	}
 	if proxies != nil {
 		o.Upstream = proxies.Dial

@@ -4,14 +4,13 @@ import (
 	"os"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/notify"
 )
 
 // Notify tells the desktop of the session's questions, if the configuration wants that.
-func (l *Launcher) Notify(s api.Live, cfg api.Config) { notify.Watch(s, l.notifications(cfg)) }
+func (l *Launcher) Notify(s api.Live, cfg api.Config) { WatchToNotify(s, l.notifications(cfg)) }
 
-func (l *Launcher) notifications(cfg api.Config) notify.Options {
-	return notify.Options{Mode: l.Conf.Notifications.Desktop, Getenv: os.Getenv, Writable: writable(cfg), Logger: l.Log}
+func (l *Launcher) notifications(cfg api.Config) NotifyOptions {
+	return NotifyOptions{Mode: l.Conf.Notifications.Desktop, Getenv: os.Getenv, Writable: writable(cfg), Logger: l.Log}
 }
 
 // writable are the directories in which programs inside can write: nothing in them is started outside.

@@ -9,25 +9,23 @@ import (
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/actors/together"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/worktree"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
 // Undo undoes the newest steps of a folder, and what the same commands changed in the folders that belong together with
 // it: in the git directory of its worktree, and in other worktrees of that.
 func (l *Launcher) Undo(ctx context.Context, s api.Service, d api.Directory, r api.UndoRequest) (api.UndoResult, error) {
-	return l.whole(ctx, s, d, r, api.Service.Undo, together.Undo)
+	return l.whole(ctx, s, d, r, api.Service.Undo, actors.UndoTogether)
 }
 
 // Redo takes such an undo back.
 func (l *Launcher) Redo(ctx context.Context, s api.Service, d api.Directory, r api.UndoRequest) (api.UndoResult, error) {
-	return l.whole(ctx, s, d, r, api.Service.Redo, together.Redo)
+	return l.whole(ctx, s, d, r, api.Service.Redo, actors.RedoTogether)
 }
 
 func (l *Launcher) whole(ctx context.Context, s api.Service, d api.Directory, r api.UndoRequest,
 	alone func(api.Service, context.Context, api.UndoRequest) (api.UndoResult, error),
-	do func(context.Context, []together.Folder, api.UndoRequest) (api.UndoResult, error)) (res api.UndoResult, err error) {
+	do func(context.Context, []actors.Folder, api.UndoRequest) (api.UndoResult, error)) (res api.UndoResult, err error) {
 	r.Directory = d.Path
 	if r.AbortOpen || r.OnlyFolder || l.Conf.Undo.Dir != "" { // the session knows its own folders
 		return alone(s, ctx, r)
@@ -39,14 +37,14 @@ func (l *Launcher) whole(ctx context.Context, s api.Service, d api.Directory, r 
 	if len(partners) == 0 {
 		return alone(s, ctx, r)
 	}
-	folders := []together.Folder{{Path: d.Path, History: s}}
+	folders := []actors.Folder{{Path: d.Path, History: s}}
 	for _, p := range partners {
 		o, oerr := l.ServiceOf(ctx, p)
 		if oerr != nil {
 			return res, fmt.Errorf("steps here may have changed %s, too, the history of which cannot be opened: %w; --only-folder takes one folder alone", p.Path, oerr)
 		}
 		defer func() { err = errors.Join(err, o.Close(ctx)) }()
-		folders = append(folders, together.Folder{Path: p.Path, History: o})
+		folders = append(folders, actors.Folder{Path: p.Path, History: o})
 	}
 	return do(ctx, folders, r)
 }
@@ -106,7 +104,7 @@ func (l *Launcher) Partner(dir api.Directory) (api.Directory, bool) {
 	if l.Conf.Undo.Dir != "" {
 		return api.Directory{}, false
 	}
-	path, err := worktree.GitDirectory(dir.Path)
+	path, err := GitDirectory(dir.Path)
 	if err != nil || path == "" {
 		return api.Directory{}, false
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/hypervisor"
 )
 
@@ -20,7 +20,7 @@ func (l *Launcher) places() (p hypervisor.Places, err error) {
 	c := l.Conf.Places
 	if l.Conf.Isolation == "vm" || l.Conf.Isolation == "none" {
 		if len(c.Overlay)+len(c.RW) > 0 {
-			return p, exit.Usagef("--overlay and --rw: only the jail has places of the host; leave out --isolation %s", l.Conf.Isolation)
+			return p, console.Usagef("--overlay and --rw: only the jail has places of the host; leave out --isolation %s", l.Conf.Isolation)
 		}
 		return p, nil
 	}
@@ -38,7 +38,7 @@ func (l *Launcher) resources() (hypervisor.Limits, error) {
 	if l.Conf.Isolation == "vm" || l.Conf.Isolation == "none" {
 		for _, key := range []string{"pids", "memory", "memory_high", "cpus", "io", "file", "tmp"} {
 			if at := l.Conf.Origin("limits." + key)[0]; at.Level == config.Flag {
-				return hypervisor.Limits{}, exit.Usagef("%s: only the jail has limits; a virtual machine has --memory and --cpus", at)
+				return hypervisor.Limits{}, console.Usagef("%s: only the jail has limits; a virtual machine has --memory and --cpus", at)
 			}
 		}
 		return hypervisor.Limits{}, nil

@@ -8,8 +8,7 @@ import (
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
@@ -59,14 +58,14 @@ func (l *Launcher) withPolicy(cfg *api.Config) error {
 		return err
 	}
 	if err := book.Untrusted(); err != nil {
-		l.Remark("sandbox: " + format.Shown(err.Error()))
+		l.Remark("sandbox: " + console.Shown(err.Error()))
 	}
 	fixed := approval.Fixed(rules, time.Now())
 	for _, shown := range cfg.Show {
 		if slices.ContainsFunc(fixed.Hide, func(denied string) bool {
 			return SameFolder(denied, shown) || filepath.Clean(denied) == filepath.Clean(shown)
 		}) {
-			return exit.Usagef("the policy denies to read %s, so it cannot be shown: leave it out, or change the rule ('sandbox policy show')", format.Shown(shown))
+			return console.Usagef("the policy denies to read %s, so it cannot be shown: leave it out, or change the rule ('sandbox policy show')", console.Shown(shown))
 		}
 	}
 	for _, dir := range cfg.Places.Writable {
@@ -75,7 +74,7 @@ func (l *Launcher) withPolicy(cfg *api.Config) error {
 			continue // it is refused as it is
 		}
 		if d := book.Decide(approval.Query{Operation: approval.Write, Path: real}); d.Action == approval.Deny {
-			return exit.Usagef("--rw %s: to write to it is denied by %s; leave it out, or change the rule", format.Shown(dir), format.Shown(d.Why))
+			return console.Usagef("--rw %s: to write to it is denied by %s; leave it out, or change the rule", console.Shown(dir), console.Shown(d.Why))
 		}
 	}
 	cfg.Hide, cfg.NoExec = slices.Concat(cfg.Hide, fixed.Hide), fixed.NoExec

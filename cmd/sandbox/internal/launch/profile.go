@@ -7,9 +7,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/profile"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 )
 
 // ProfileEnv are the variables that a profile passes on; none without a profile.
@@ -17,13 +15,13 @@ func ProfileEnv(name string) ([]string, error) {
 	if name == "" {
 		return nil, nil
 	}
-	source, err := profile.Here()
+	source, err := config.ProfilesHere()
 	if err != nil {
 		return nil, err
 	}
 	found, err := source.Find(name)
 	if err != nil {
-		return nil, exit.Usage(err)
+		return nil, console.Usage(err)
 	}
 	return slices.Clone(found.Profile.Env), nil
 }
@@ -35,13 +33,13 @@ func (l *Launcher) withProfile(dirs []api.Directory) (*Launcher, error) {
 	if name == "" || l.Conf.Isolation == "none" {
 		return l, nil
 	}
-	source, err := profile.Here()
+	source, err := config.ProfilesHere()
 	if err != nil {
 		return nil, err
 	}
 	found, err := source.Find(name)
 	if err != nil {
-		return nil, exit.Usage(err)
+		return nil, console.Usage(err)
 	}
 	with := *l
 	with.Conf = l.Conf.Clone()
@@ -64,12 +62,12 @@ func (l *Launcher) withProfile(dirs []api.Directory) (*Launcher, error) {
 	}
 	write, show, placesErr := source.Places(found.Profile, folders)
 	if placesErr != nil {
-		return nil, exit.Usage(placesErr)
+		return nil, console.Usage(placesErr)
 	}
 	own := slices.DeleteFunc(slices.Clone(write), rootsOwn)
 	beside := slices.DeleteFunc(write, func(path string) bool { st, err := os.Stat(path); return !rootsOwn(path) || err != nil || !st.IsDir() })
 	for _, path := range beside {
-		l.Remark(fmt.Sprintf("sandbox: profile %s: %s is root's, and commands are not root: what they write there is kept beside it ('sandbox overlay ls')", name, format.Shown(path)))
+		l.Remark(fmt.Sprintf("sandbox: profile %s: %s is root's, and commands are not root: what they write there is kept beside it ('sandbox overlay ls')", name, console.Shown(path)))
 	}
 	set("rw", own)
 	set("overlay", beside)

@@ -10,23 +10,20 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/guestbin"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/walls"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/confine"
+	"github.com/codeagent/sandbox/hypervisor/inherit"
 	"github.com/codeagent/sandbox/hypervisor/jail"
-	"github.com/codeagent/sandbox/hypervisor/jail/ahead"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 	"github.com/codeagent/sandbox/hypervisor/none"
-	"github.com/codeagent/sandbox/hypervisor/userdirs"
 )
 
 // Runtime returns the runtime for a value of --isolation and the working
 // folders: [Launcher.isolation] says what auto is. "none" must be asked for.
 func (l *Launcher) Runtime(name string, dirs ...api.Directory) (hypervisor.Runtime, error) {
 	if name == "vm" || name == "landlock" { // they have temporary files of their own outside
-		l.unfit(userdirs.Temporary())
+		l.unfit(inherit.TemporaryDir())
 	}
 	switch name {
 	case "none":
@@ -55,19 +52,19 @@ func (l *Launcher) jail() *jail.Runtime {
 }
 
 // Preparation is what a session in a jail needs whatever the configuration says.
-type Preparation = ahead.Preparation
+type Preparation = jail.Preparation
 
 // Prepare begins to make it, beside what the caller does next.
 func Prepare() *Preparation {
-	walls.Restrain(slog.New(slog.DiscardHandler)) // who starts the session does it again, and says what fails
-	p := ahead.New(guestBinary())
+	Restrain(slog.New(slog.DiscardHandler)) // who starts the session does it again, and says what fails
+	p := jail.NewPreparation(guestBinary())
 	p.Begin()
 	return p
 }
 
 // guestBinary returns the embedded sandbox-guest, or nil for this program.
 func guestBinary() func() ([]byte, error) {
-	guest := guestbin.Embedded()
+	guest := EmbeddedGuest()
 	if len(guest) == 0 {
 		return nil
 	}
@@ -105,7 +102,7 @@ func (l *Launcher) Useless() error {
 			continue
 		}
 		if isolation := l.isolation(); isolation != "vm" {
-			return exit.Usagef("--%s is about a virtual machine, and here it would be %s: add --isolation vm, or leave it out", k.Flag, isolation)
+			return console.Usagef("--%s is about a virtual machine, and here it would be %s: add --isolation vm, or leave it out", k.Flag, isolation)
 		}
 	}
 	return nil
@@ -119,15 +116,15 @@ func (l *Launcher) withoutJail() error {
 	c := l.Conf
 	switch {
 	case c.Bridge.PosixMetadata:
-		return exit.Usagef("--isolation landlock shows a folder's own metadata: leave out --posix-metadata")
+		return console.Usagef("--isolation landlock shows a folder's own metadata: leave out --posix-metadata")
 	case c.Limits.Folders > 0:
-		return exit.Usagef("behind Landlock programs write to the folders by themselves, and limits.folders counts each write: leave out --limit-folders, or use --isolation jail, or vm")
+		return console.Usagef("behind Landlock programs write to the folders by themselves, and limits.folders counts each write: leave out --limit-folders, or use --isolation jail, or vm")
 	case c.Bridge.Kind == string(hypervisor.BridgeFUSE):
-		return exit.Usagef("--isolation landlock cannot mount a bridge: leave out --bridge fuse")
+		return console.Usagef("--isolation landlock cannot mount a bridge: leave out --bridge fuse")
 	case policy.Mode(c.Network.Policy) != policy.Disabled:
-		return exit.Usagef("network policy %s: behind Landlock there is no network at all; use --isolation jail, or vm", c.Network.Policy)
+		return console.Usagef("network policy %s: behind Landlock there is no network at all; use --isolation jail, or vm", c.Network.Policy)
 	case len(c.Places.Overlay)+len(c.Places.RW) > 0:
-		return exit.Usagef("--overlay and --rw: only the jail has places of the host; behind Landlock only the folders and $TMPDIR can be changed")
+		return console.Usagef("--overlay and --rw: only the jail has places of the host; behind Landlock only the folders and $TMPDIR can be changed")
 	}
 	return nil
 }

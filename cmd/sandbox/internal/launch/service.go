@@ -9,8 +9,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -26,7 +25,7 @@ func (l *Launcher) Service(ctx context.Context) (api.Service, api.Directory, err
 		return nil, api.Directory{}, err
 	}
 	if len(dirs) != 1 {
-		return nil, api.Directory{}, exit.Usagef("name one --working-dir: histories are kept for each folder")
+		return nil, api.Directory{}, console.Usagef("name one --working-dir: histories are kept for each folder")
 	}
 	s, err := l.ServiceOf(ctx, dirs[0])
 	return s, dirs[0], err
@@ -93,7 +92,7 @@ func (l *Launcher) tellRecoveries(r api.Notifier) {
 	opened := make(chan struct{})
 	r.Subscribe(func(e api.Event) {
 		if e.Type == api.EventRecovery && e.Recovery != nil {
-			fmt.Fprintln(l.Stderr, format.Recovery(*e.Recovery))
+			fmt.Fprintln(l.Stderr, console.Recovery(*e.Recovery))
 		}
 		if e.Warning != nil && e.Warning.Code == api.WarnMoved {
 			l.Remark("sandbox: " + e.Message)
@@ -125,7 +124,7 @@ func (l *Launcher) Looking(ctx context.Context, f func(api.Service, api.Director
 		if st, err := s.Status(ctx); err == nil {
 			for _, w := range st.Directories {
 				if w.Path == d.Path && w.Log.Interrupted != nil {
-					fmt.Fprintln(l.Stderr, format.Interruption(*w.Log.Interrupted))
+					fmt.Fprintln(l.Stderr, console.Interruption(*w.Log.Interrupted))
 				}
 			}
 		}

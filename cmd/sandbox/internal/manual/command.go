@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 )
 
 // Command is 'sandbox manual', which the help does not show: packagers need it once.
@@ -24,14 +24,14 @@ func Command() *cobra.Command {
 			"Those who make packages need it.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return exit.Usagef("name one directory")
+				return console.Usagef("name one directory")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			day, err := time.Parse(time.DateOnly, date)
 			if err != nil {
-				return exit.Usagef("--date: %q is not a date such as 2026-11-23", date)
+				return console.Usagef("--date: %q is not a date such as 2026-11-23", date)
 			}
 			return Write(cmd.Root(), args[0], day)
 		},

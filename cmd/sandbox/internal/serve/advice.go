@@ -6,21 +6,20 @@ import (
 
 	"github.com/codeagent/sandbox/actors/frontend/mcp"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/classifier"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 )
 
 // advice is what is thought of commands before they run. It never protects
 // anything: it decides whether a person is asked first.
 type advice struct {
-	k      *classifier.Classifier
+	k      *Classifier
 	policy string // classifier.auto_approve
 }
 
 func newAdvice(conf *config.Set) (*advice, error) {
 	c := conf.Classifier
-	k, err := classifier.New(classifier.Config{ReadOnly: c.ReadOnly, Write: c.Write, Destructive: c.Destructive, MaxBytes: int(c.MaxBytes)})
+	k, err := NewClassifier(ClassifierConfig{ReadOnly: c.ReadOnly, Write: c.Write, Destructive: c.Destructive, MaxBytes: int(c.MaxBytes)})
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +27,7 @@ func newAdvice(conf *config.Set) (*advice, error) {
 }
 
 // classify looks at a command's text where it is one for the shell.
-func (d *advice) classify(argv []string) classifier.Result {
+func (d *advice) classify(argv []string) Classified {
 	if len(argv) == 3 && argv[0] == "sh" && argv[1] == "-c" {
 		return d.k.Classify(argv[2])
 	}
@@ -46,7 +45,7 @@ func (d *advice) question(argv []string) string {
 	if len(argv) == 3 && argv[1] == "-c" {
 		text = argv[2]
 	}
-	return fmt.Sprintf("About to run (%s): %s", r.Why(), format.Clip(strings.ToValidUTF8(text, "\uFFFD"), 500))
+	return fmt.Sprintf("About to run (%s): %s", r.Why(), console.Clip(strings.ToValidUTF8(text, "\uFFFD"), 500))
 }
 
 func (s *server) classifyForMCP(command string) mcp.Classification {

@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/walls"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 )
 
 // takenFD is where a process that has a session in another's place says that it takes a session.start: a byte for each.
@@ -19,7 +19,7 @@ func (s *server) elsewhere(r stdio.StartRequest) stdio.Other {
 		return nil
 	}
 	c := s.configure(r)
-	if s.next = &c; c.err != nil || !walls.Wanted(c.cfg) {
+	if s.next = &c; c.err != nil || !launch.Wanted(c.cfg) {
 		return nil
 	}
 	o, err := startOther(s.Again, s.out, s.Stderr)

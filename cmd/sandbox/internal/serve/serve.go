@@ -14,11 +14,9 @@ import (
 	"github.com/codeagent/sandbox/actors/frontend/mcp"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/telemetry"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/ui"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/walls"
 )
 
 // Options are what [Run] serves with.
@@ -48,7 +46,7 @@ type server struct {
 	conf    *config.Set // the launcher's
 	in, out *os.File
 	hide    []string // the socket and its token: nothing inside may reach them
-	walls   walls.Walls
+	walls   launch.Walls
 	live    atomic.Pointer[api.Live]
 	served  atomic.Bool // a session has run
 	next    *asked      // what the session.start asks for that comes next; it belongs to whoever carries that out
@@ -77,7 +75,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	signal.Notify(broken, syscall.SIGPIPE) // a client that is gone is an error of a write
 	defer signal.Stop(broken)
 
-	walls.Restrain(o.Launcher.Log)
+	launch.Restrain(o.Launcher.Log)
 	var farewell func()
 	s.tell, farewell = telemetry.Begin(ctx, telemetry.Options{Getenv: os.Getenv, Console: o.Stderr, Version: o.Version, Logger: o.Launcher.Log})
 	defer farewell() // when every session has ended
@@ -158,7 +156,7 @@ func (s *server) listen(ctx context.Context, path string) (func() error, error) 
 	token := mcp.TokenFile(l.Path())
 	s.hide = []string{l.Path(), token}
 	s.walls.Removes = s.hide
-	announce, err := logging.New(s.Stderr, "info", s.conf.Log.Format) // whatever the level
+	announce, err := console.NewLogger(s.Stderr, "info", s.conf.Log.Format) // whatever the level
 	if err != nil {
 		return nil, err
 	}
@@ -175,11 +173,11 @@ func (s *server) servePage(ctx context.Context) (func() error, error) {
 	if !s.UI {
 		return func() error { return nil }, nil
 	}
-	announce, err := logging.New(s.Stderr, "info", s.conf.Log.Format) // whatever the level
+	announce, err := console.NewLogger(s.Stderr, "info", s.conf.Log.Format) // whatever the level
 	if err != nil {
 		return nil, err
 	}
-	page, err := ui.Serve(ctx, ui.Beside{Port: s.UIPort, Launch: s.Launcher, Logger: s.Launcher.Log, Version: s.Version})
+	page, err := ServePage(ctx, PageBeside{Port: s.UIPort, Launch: s.Launcher, Logger: s.Launcher.Log, Version: s.Version})
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 )
 
@@ -84,7 +84,7 @@ func (a *asked) fill(s *server, r stdio.StartRequest) error {
 	if err == nil {
 		a.cfg, err = b.SessionConfigFor(dirs)
 	}
-	if exit.IsUsage(err) {
+	if console.IsUsage(err) {
 		return refuse(err)
 	}
 	if err != nil {

@@ -10,13 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 )
 
 // Commands are the commands.
 type Commands struct {
-	Out    *format.Output
+	Out    *console.Output
 	Stderr io.Writer
 	// JSON tells whether --json was given, Session finds the session with the id, or, if that is empty, the one that has
 	// the folder. IDs completes ids.
@@ -60,7 +59,7 @@ func (c Commands) list() *cobra.Command {
 					return err
 				}
 				if c.JSON() {
-					return c.Out.JSON(format.OrEmpty(list))
+					return c.Out.JSON(console.OrEmpty(list))
 				}
 				if len(list) == 0 {
 					fmt.Fprintln(c.Stderr, "The session has no services.")
@@ -70,7 +69,7 @@ func (c Commands) list() *cobra.Command {
 				return c.Out.Table(func(w io.Writer) {
 					fmt.Fprintln(w, "NAME\tSTATE\tSTARTED\tOUTPUT\tCOMMAND")
 					for _, v := range list {
-						fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.Name, State(v), format.Ago(v.StartedAt, now), format.Bytes(v.OutputBytes), format.OneLine(v.Command, 60))
+						fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.Name, State(v), console.Ago(v.StartedAt, now), console.Bytes(v.OutputBytes), console.OneLine(v.Command, 60))
 					}
 				})
 			})
@@ -95,7 +94,7 @@ func (c Commands) output() *cobra.Command {
 		Use: "output NAME", Short: "Print the newest of what a service has written", Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 0 {
-				return exit.Usagef("--bytes must not be negative")
+				return console.Usagef("--bytes must not be negative")
 			}
 			return c.with(cmd, nil, func(ctx context.Context, s api.Joined) error {
 				out, err := s.ServiceOutput(ctx, api.ServiceOutputRequest{Name: args[0], Limit: limit})
@@ -106,7 +105,7 @@ func (c Commands) output() *cobra.Command {
 					return c.Out.JSON(out)
 				}
 				if out.Omitted > 0 {
-					fmt.Fprintf(c.Stderr, "(%s before this are left out)\n", format.Bytes(out.Omitted))
+					fmt.Fprintf(c.Stderr, "(%s before this are left out)\n", console.Bytes(out.Omitted))
 				}
 				_, err = c.Out.Write(out.Data)
 				return err
@@ -168,7 +167,7 @@ func (c Commands) Processes(cmd *cobra.Command, args []string) error {
 			return err
 		}
 		if c.JSON() {
-			return c.Out.JSON(format.OrEmpty(list))
+			return c.Out.JSON(console.OrEmpty(list))
 		}
 		if len(list) == 0 {
 			fmt.Fprintln(c.Stderr, "Nothing runs in the session.")
@@ -182,7 +181,7 @@ func (c Commands) Processes(cmd *cobra.Command, args []string) error {
 				if line == "" { // as ps shows what has none
 					line = "[" + p.Name + "]"
 				}
-				fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\n", p.PID, p.Parent, format.Shown(p.State), format.Took(p.CPU), format.Took(now.Sub(p.StartedAt)), format.OneLine(line, 100))
+				fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\n", p.PID, p.Parent, console.Shown(p.State), console.Took(p.CPU), console.Took(now.Sub(p.StartedAt)), console.OneLine(line, 100))
 			}
 		})
 	})
@@ -192,7 +191,7 @@ func (c Commands) Processes(cmd *cobra.Command, args []string) error {
 func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return exit.Usage(err)
+			return console.Usage(err)
 		}
 		return nil
 	}

@@ -9,9 +9,7 @@ import (
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/stamp"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/stepline"
-	"github.com/codeagent/sandbox/hypervisor/descriptors"
-	"github.com/codeagent/sandbox/hypervisor/userdirs"
-	"github.com/codeagent/sandbox/hypervisor/variables"
+	"github.com/codeagent/sandbox/hypervisor/inherit"
 )
 
 // urgent are the signals that somebody must see to while the command runs; quiet ones wait for its end.
@@ -37,7 +35,7 @@ func begin() (_ *Run, alone bool) {
 	if l.logs || isTerminal(0) || isTerminal(1) || isTerminal(2) || configured(l, dir, stamps) {
 		return nil, false
 	}
-	env, bad := variables.OfCommand(os.Environ(), l.env)
+	env, bad := inherit.VariablesOfCommand(os.Environ(), l.env)
 	if bad != nil || !l.passed() {
 		return nil, false
 	}
@@ -176,7 +174,7 @@ func has(list []string, is func(string) bool) bool {
 // session is the socket of the session that has the folder, or of which dir is in a folder, and the stamps of its configuration; empty if that is
 // not sure.
 func session(folder, dir string) (socket string, stamps []string) {
-	base, unfit := userdirs.Sockets()
+	base, unfit := inherit.SocketDir()
 	if len(unfit) > 0 { // main says so
 		return "", nil
 	}
@@ -242,17 +240,17 @@ func connect(socket string) (fd int, ok bool) {
 
 // passed completes what the command inherits. It returns false if main has to say that some of it is not passed.
 func (l *line) passed() bool {
-	l.ignored, l.asks = descriptors.Ignored(), descriptors.HasTerminal()
+	l.ignored, l.asks = inherit.IgnoredSignal(), inherit.HasTerminal()
 	if l.alone {
 		return true
 	}
-	l.further = descriptors.Passed()
+	l.further = inherit.PassedDescriptors()
 	for _, fd := range l.further {
-		if descriptors.Check(fd, descriptors.Further) != nil {
+		if inherit.CheckDescriptor(fd, inherit.FurtherDescriptors) != nil {
 			return false
 		}
 	}
-	return len(l.further) <= descriptors.Most
+	return len(l.further) <= inherit.MostDescriptors
 }
 
 // send gives the request, with this process's three files and those that were passed to it, to the session. It returns nil if not all

@@ -30,7 +30,7 @@
 //     configuration but those that the session was started with, no terminal, not inside a sandbox), the session that has the folder is looked for.
 //     Whether a file is one of those is told by its stamp, which the session has registered (package stamp). It has not if a file is
 //     about the caller, too (package config's Stamps).
-//  2. That session is asked to run the command, by the same request as [actors/remote.Client.Join] sends.
+//  2. That session is asked to run the command, by the same request as [actors/frontend/control.Client.Join] sends.
 //  3. If the answer is that the command has ended and there is nothing to say about it, or only what it changed in one
 //     folder ([stepline]), the process says that and exits with the command's status.
 //

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -64,7 +64,7 @@ type version struct{ size, mtime int64 }
 
 func versionOf(st *hostfs.Stat) version { return version{st.Size, st.Mtime} }
 
-func parkName(id journal.ObjID) string { return ".undo-" + strconv.FormatUint(uint64(id), 10) }
+func parkName(id format.ObjID) string { return ".undo-" + strconv.FormatUint(uint64(id), 10) }
 
 // park moves n, which will be put elsewhere in the folder, into the root
 // directory meanwhile, so that it stays what it is.
@@ -96,11 +96,11 @@ func (e *Engine) scanParked() {
 	for _, x := range entries {
 		digits, ok := strings.CutPrefix(x.Name, ".undo-")
 		id, err := strconv.ParseUint(digits, 10, 32)
-		if !ok || err != nil || parkName(journal.ObjID(id)) != x.Name {
+		if !ok || err != nil || parkName(format.ObjID(id)) != x.Name {
 			continue
 		}
-		n := e.t.Nodes[journal.ObjID(id)]
-		if n == nil || n.Obj == journal.RootObj || n.Place.Kind != layer.Nowhere {
+		n := e.t.Nodes[format.ObjID(id)]
+		if n == nil || n.Obj == format.RootObj || n.Place.Kind != layer.Nowhere {
 			continue
 		}
 		if st, err := hostfs.StatAt(e.Root.FD(), x.Name); err == nil && st.ID == n.ID {
@@ -227,7 +227,7 @@ func (e *Engine) note(made []store.Made) error {
 // of the folder to x, where [Engine.Keep] did not expect that. Its number and those of
 // all in it are written down when the copy is complete, and only then it is removed: what
 // is killed before is done anew. A spare copy goes to another name and is not told of.
-func (e *Engine) moveByCopy(id journal.ObjID, fd int, name string, x entry, to string) error {
+func (e *Engine) moveByCopy(id format.ObjID, fd int, name string, x entry, to string) error {
 	c := newCopier(e, id, x.fd, "t"+to)
 	c.out = true
 	if err := hostfs.RemoveAll(context.Background(), x.fd, c.to, nil); err != nil {

@@ -12,10 +12,8 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/alive"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/sight"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -25,14 +23,14 @@ type Env struct {
 	Root   *hostfs.Root // the working folder
 	Lender *Lender
 	// Volumes translates between inodes as the kernel names them and as they stand in the log.
-	Volumes *journal.Volumes
+	Volumes *format.Volumes
 	Log     *slog.Logger
 	// Relink is told before and after the log changes the ctime of an inode.
 	Relink func(fd int, done bool) error
 	// HashContent is the hash of a content, if ctimes alone do not tell of edits.
 	HashContent func(dirfd int, name string, st *hostfs.Stat) uint64
 	// NewContent makes what keeps contents of an object of the inverse, whose directory is dir.
-	NewContent func(w *journal.Writer, dir *store.StepDir, obj journal.ObjID) *store.ContentWriter
+	NewContent func(w *format.Writer, dir *store.StepDir, obj format.ObjID) *store.ContentWriter
 	// Progress, if it is not nil, is told how much of the plan is carried out, in parts of
 	// about the same size.
 	Progress func(done, total int64)
@@ -55,7 +53,7 @@ type Engine struct {
 	// Inverse is the descriptor of the inverse's directory, -1: there is none yet.
 	Inverse int
 	// Sign is the sign of life of this apply, or nil.
-	Sign *alive.Sign
+	Sign *store.AliveSign
 	// OfOpen says that it is a rollback of the step that is open, and nobody was killed.
 	OfOpen bool
 	// Foreign tells, of such a rollback and of an apply that goes on after an interruption, whether what is as the
@@ -74,7 +72,7 @@ type Engine struct {
 	// Looks is what was seen in directories that are done, Changes what bridges must forget
 	// (everything, if there are more than [MaxChanges]), and Warnings what people should hear. Run
 	// fills them.
-	Looks    map[hostfs.ID]*sight.Look
+	Looks    map[hostfs.ID]*store.Look
 	Changes  []fsbridge.Change
 	Warnings []string
 
@@ -85,9 +83,9 @@ type Engine struct {
 	madeMu sync.Mutex // so that its records are whole
 
 	dirs      dirCache
-	granted   map[journal.ObjID]uint32
-	held      map[journal.ObjID]bool // is in the hold under its number
-	strangers map[hostfs.ID]journal.ObjID
+	granted   map[format.ObjID]uint32
+	held      map[format.ObjID]bool // is in the hold under its number
+	strangers map[hostfs.ID]format.ObjID
 	across    across
 	left      left
 	queue     []*layer.Node
@@ -111,7 +109,7 @@ func (e *Engine) Layer() *layer.Layer { return e.t }
 func New(env Env, target *layer.Layer, home string) *Engine {
 	e := &Engine{
 		Env: env, t: target, home: home, hold: -1, Inverse: -1, made: -1,
-		granted: map[journal.ObjID]uint32{}, held: map[journal.ObjID]bool{}, strangers: map[hostfs.ID]journal.ObjID{},
+		granted: map[format.ObjID]uint32{}, held: map[format.ObjID]bool{}, strangers: map[hostfs.ID]format.ObjID{},
 		across: newAcross(), left: newLeft(),
 		buf: make([]byte, 32<<10),
 	}
@@ -404,7 +402,7 @@ func (e *Engine) tookAway(d *layer.Node, b *layer.Bind, n *layer.Node, to movedT
 
 // whose returns the object that is at b and has the number id, or, of something unexpected
 // (b may be nil), only an object number.
-func (e *Engine) whose(b *layer.Bind, id hostfs.ID) (*layer.Node, journal.ObjID) {
+func (e *Engine) whose(b *layer.Bind, id hostfs.ID) (*layer.Node, format.ObjID) {
 	if b != nil && b.OccNode != nil && b.Occ == id {
 		return b.OccNode, b.OccNode.Obj
 	}

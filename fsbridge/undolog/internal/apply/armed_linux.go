@@ -8,25 +8,25 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/policy"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 )
 
 // setMetaInPlace is [layer.SetMeta] for the inode behind fd (O_PATH), which is in the folder. A regular file that somebody can write
 // to does not get setuid or setgid back: a process inside that has it open, or mapped, would put its own code into a program that
 // runs with the owner's rights. The mode is refused then ([layer.RefusedError]), the rest is done.
-func (e *Engine) setMetaInPlace(fd int, m *journal.Meta, xattrs []hostfs.Xattr, has bool) error {
+func (e *Engine) setMetaInPlace(fd int, m *format.Meta, xattrs []hostfs.Xattr, has bool) error {
 	st, err := hostfs.StatFD(fd)
 	if err != nil {
 		return err
 	}
-	if !policy.Gives(m.Mode &^ (st.Mode & policy.Privileged)) {
+	if !fsbridge.GivesAway(m.Mode &^ (st.Mode & fsbridge.Privileged)) {
 		return layer.SetMeta(fd, m, xattrs, has)
 	}
 	less := *m
-	less.Mode &^= policy.Privileged
+	less.Mode &^= fsbridge.Privileged
 	if err := layer.SetMeta(fd, &less, xattrs, has); err != nil {
 		return err
 	}

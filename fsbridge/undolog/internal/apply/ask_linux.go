@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 )
 
@@ -25,7 +24,7 @@ func (e *Engine) ask() {
 		e.say(trimSlash("/"+path), "path", "it was not kept")
 	}
 	for _, path := range e.notKept {
-		e.sayLeft(base.NotKept(trimSlash("/" + path)))
+		e.sayLeft(format.NotKept(trimSlash("/" + path)))
 	}
 	for _, d := range e.t.Order {
 		e.askDir(d)
@@ -175,7 +174,7 @@ func (e *Engine) askObject(n *layer.Node) {
 // fills tells whether what is recorded of n's content has all that a file of some size lacks.
 func (e *Engine) fills(n *layer.Node, size int64) bool {
 	contents := slices.Clone(e.t.Rec.Contents[n.Obj])
-	slices.SortFunc(contents, func(a, b journal.Content) int { return cmp.Compare(a.Off, b.Off) })
+	slices.SortFunc(contents, func(a, b format.Content) int { return cmp.Compare(a.Off, b.Off) })
 	for _, c := range contents {
 		if c.Off <= size {
 			size = max(size, c.Off+c.Len)
@@ -186,7 +185,7 @@ func (e *Engine) fills(n *layer.Node, size int64) bool {
 
 // lookAt tells where n is and what it is like. name is for those who want one, also of the root.
 func (e *Engine) lookAt(n *layer.Node) (at entry, name string, st hostfs.Stat, err error) {
-	if n.Obj == journal.RootObj {
+	if n.Obj == format.RootObj {
 		st, err = e.Root.Stat()
 		return entry{fd: e.Root.FD()}, ".", st, err
 	}

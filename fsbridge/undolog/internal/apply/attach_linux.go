@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -207,7 +206,7 @@ func (e *Engine) attachAll(ctx context.Context) error {
 // attachFrom goes through the directories from the root on, and hands those that
 // are done over to f, with the files that it can put into them.
 func (e *Engine) attachFrom(f *follower) error {
-	queue := []*layer.Node{e.t.Nodes[journal.RootObj]}
+	queue := []*layer.Node{e.t.Nodes[format.RootObj]}
 	if queue[0] == nil {
 		return nil
 	}
@@ -309,7 +308,7 @@ func (e *Engine) attached(d *layer.Node, b *layer.Bind) {
 func (e *Engine) put(n, d *layer.Node, from entry, fd int, name string) error {
 	if n.Place.Kind == layer.InTree || n.Place.Kind == layer.InOlder {
 		if n.IsDir() {
-			return fmt.Errorf("%w: directory object %d has two places", base.ErrDamaged, n.Obj)
+			return fmt.Errorf("%w: directory object %d has two places", format.ErrDamaged, n.Obj)
 		}
 		if dir := e.t.Nodes[n.Place.Dir]; n.Place.Kind == layer.InTree && dir != nil {
 			e.sources = append(e.sources, dir)

@@ -4,15 +4,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // OtherObj stands in "made" for what is inside an adopted directory and so has
 // no object number.
-const OtherObj journal.ObjID = journal.MaxObjects
+const OtherObj format.ObjID = format.MaxObjects
 
 // unpackInside makes everything that was in the packed directory node i, which
 // is open as dirfd now, and adds the numbers that it got to made.
@@ -30,7 +29,7 @@ func (e *Engine) unpackNode(k int, dirfd int, made *[]store.Made) error {
 	if p.Link >= 0 {
 		return e.linkUnpacked(p, dirfd)
 	}
-	n := &layer.Node{Object: &journal.Object{Name: p.Name, ID: p.ID, Meta: p.Meta}, Type: p.Meta.Mode & unix.S_IFMT}
+	n := &layer.Node{Object: &format.Object{Name: p.Name, ID: p.ID, Meta: p.Meta}, Type: p.Meta.Mode & unix.S_IFMT}
 	fd, err := hostfs.MakeAt(dirfd, p.Name, n.Type|0o600, p.Meta.Target, func(fd int) error {
 		if err := layer.Bare(fd, n.Type, p.Xattrs); err != nil {
 			return err
@@ -57,7 +56,7 @@ func (e *Engine) unpackNode(k int, dirfd int, made *[]store.Made) error {
 
 // linkUnpacked makes another name of a file of the same packed tree, which was
 // made before: it is found from the tree's root downwards.
-func (e *Engine) linkUnpacked(p *pack.Node, dirfd int) error {
+func (e *Engine) linkUnpacked(p *store.PackNode, dirfd int) error {
 	var names []string
 	at := p.Link
 	for ; at >= 0 && e.t.Pack.At(at).Parent >= 0; at = e.t.Pack.At(at).Parent {
@@ -81,7 +80,7 @@ func (e *Engine) linkUnpacked(p *pack.Node, dirfd int) error {
 }
 
 // openHoldRoot opens the directory that is being made in the hold for obj.
-func openHoldRoot(hold int, obj journal.ObjID) (int, error) {
+func openHoldRoot(hold int, obj format.ObjID) (int, error) {
 	b, err := hostfs.OpenDirPathAt(hold, store.ShardName(obj))
 	if err != nil {
 		return -1, err

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -16,7 +16,7 @@ import (
 // copier copies one object and all that is in it to another file system.
 type copier struct {
 	e     *Engine
-	obj   journal.ObjID
+	obj   format.ObjID
 	toFD  int
 	to    string
 	made  []store.Made // what is inside first, the object itself last
@@ -34,7 +34,7 @@ type copiedName struct {
 	id  hostfs.ID
 }
 
-func newCopier(e *Engine, obj journal.ObjID, toFD int, to string) *copier {
+func newCopier(e *Engine, obj format.ObjID, toFD int, to string) *copier {
 	return &copier{e: e, obj: obj, toFD: toFD, to: to, names: map[hostfs.ID]copiedName{}, deepest: copyDepth()}
 }
 
@@ -145,7 +145,7 @@ func (c *copier) tree(fd int, name string, toFD int, to, rel string, depth int) 
 		return err
 	}
 	c.note(&st, rel, now.ID)
-	m := journal.MetaOf(&st, "")
+	m := format.MetaOf(&st, "")
 	return layer.OwnerAside(layer.SetMeta(p, &m, xattrs, len(xattrs) > 0)) // what comes back is compared later
 }
 

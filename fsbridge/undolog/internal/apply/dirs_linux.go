@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -171,7 +170,7 @@ func (e *Engine) done(x entry) {
 // dir returns a descriptor (usable as dirfd) of the located directory n. The
 // entry's name is empty.
 func (e *Engine) dir(n *layer.Node) (entry, error) {
-	if n.Obj == journal.RootObj {
+	if n.Obj == format.RootObj {
 		return entry{fd: e.Root.FD()}, nil
 	}
 	key := dirKey{kind: kindNode, n: uint64(n.Obj)}
@@ -180,7 +179,7 @@ func (e *Engine) dir(n *layer.Node) (entry, error) {
 	}
 	var chain []*layer.Node
 	var keys []dirKey
-	for cur := n; cur.Obj != journal.RootObj; {
+	for cur := n; cur.Obj != format.RootObj; {
 		k := dirKey{kind: kindNode, n: uint64(cur.Obj)}
 		if cur != n && e.dirs.get(k) >= 0 {
 			e.dirs.put(k)
@@ -191,7 +190,7 @@ func (e *Engine) dir(n *layer.Node) (entry, error) {
 			break
 		}
 		if len(chain) > len(e.t.Nodes) {
-			return entry{}, fmt.Errorf("%w: directory object %d is inside itself", base.ErrDamaged, n.Obj)
+			return entry{}, fmt.Errorf("%w: directory object %d is inside itself", format.ErrDamaged, n.Obj)
 		}
 		cur = e.t.Nodes[cur.Place.Dir]
 	}
@@ -244,7 +243,7 @@ func (e *Engine) at(n *layer.Node) (entry, error) {
 	case layer.InPark:
 		return entry{fd: e.Root.FD(), name: parkName(n.Obj)}, nil
 	}
-	return entry{}, fmt.Errorf("%w: object %d is nowhere", base.ErrDamaged, n.Obj)
+	return entry{}, fmt.Errorf("%w: object %d is nowhere", format.ErrDamaged, n.Obj)
 }
 
 // inAdopted returns the entry of n inside a directory that an older step
@@ -264,10 +263,10 @@ func (e *Engine) inAdopted(n *layer.Node, bucket int) (entry, error) {
 	return x, nil
 }
 
-func madeName(id journal.ObjID) string { return "m" + strconv.FormatUint(uint64(id), 10) }
+func madeName(id format.ObjID) string { return "m" + strconv.FormatUint(uint64(id), 10) }
 
 // bucket returns the entry of an object's blob in a blobs directory.
-func (e *Engine) bucket(kind dirKind, seq uint64, id journal.ObjID, create bool) (entry, error) {
+func (e *Engine) bucket(kind dirKind, seq uint64, id format.ObjID, create bool) (entry, error) {
 	n := store.ShardOf(id)
 	key := dirKey{kind: kind, seq: seq, n: n}
 	x := entry{name: store.BlobName(id), key: key}
@@ -364,7 +363,7 @@ func (e *Engine) withAccess(d *layer.Node, f func() error) error {
 // does not put right anyway.
 func (e *Engine) Ungrant() {
 	if !e.Begun {
-		e.granted = map[journal.ObjID]uint32{}
+		e.granted = map[format.ObjID]uint32{}
 		if err := e.Lender.TakeBack(); err != nil {
 			e.Warn("cannot restore modes: %v", err)
 		}
@@ -380,5 +379,5 @@ func (e *Engine) Ungrant() {
 			e.Warn("cannot restore the mode of a directory: %v", err)
 		}
 	}
-	e.granted = map[journal.ObjID]uint32{}
+	e.granted = map[format.ObjID]uint32{}
 }

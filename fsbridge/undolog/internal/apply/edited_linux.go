@@ -4,7 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 )
 
@@ -80,7 +80,7 @@ func (e *Engine) leaveEdited() {
 		if !e.Edits.EditedAt(dir, name, &st) {
 			continue
 		}
-		e.sayLeft(base.Left{Path: e.wanted(n), What: "content", Reason: editedContent, NotKept: true})
+		e.sayLeft(format.Left{Path: e.wanted(n), What: "content", Reason: editedContent, NotKept: true})
 		e.EditedIDs = append(e.EditedIDs, st.ID)
 		e.t.KeepContent(n, &st)
 	}

@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/sight"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -47,7 +46,7 @@ type linked struct {
 	b    *layer.Bind // only to be handed back
 	name string
 	made bool // is in the hold, not in the target's blobs
-	obj  journal.ObjID
+	obj  format.ObjID
 	from string // its name there
 	done bool
 }
@@ -56,7 +55,7 @@ type linked struct {
 type Expected struct {
 	Name string
 	ID   hostfs.ID
-	meta *journal.Meta // what a directory will be like; nil: a file, which is as it will be
+	meta *format.Meta // what a directory will be like; nil: a file, which is as it will be
 }
 
 // follower is a few goroutines behind attachAll.
@@ -69,7 +68,7 @@ type follower struct {
 	left    []bound // for attachAll, when all have ended
 
 	mu    sync.Mutex
-	looks map[hostfs.ID]*sight.Look
+	looks map[hostfs.ID]*store.Look
 	right []*layer.Node // directories whose metadata is right
 	links []*followed
 	err   error
@@ -87,7 +86,7 @@ const maxFollowed = 8
 
 // follow starts followers. Wait for them.
 func (e *Engine) follow() *follower {
-	f := &follower{e: e, jobs: make(chan *followed, maxFollowed), looks: map[hostfs.ID]*sight.Look{}}
+	f := &follower{e: e, jobs: make(chan *followed, maxFollowed), looks: map[hostfs.ID]*store.Look{}}
 	for range hostfs.Workers() {
 		f.ended.Go(f.work)
 	}
@@ -141,7 +140,7 @@ func (f *follower) wait() error {
 func (f *follower) takes(j *followed, b *layer.Bind) bool {
 	d, n := j.n, b.Want
 	switch {
-	case n == nil || d.Obj == journal.RootObj || d.Created:
+	case n == nil || d.Obj == format.RootObj || d.Created:
 		return false
 	case n.Leaving: // wanted twice: the second name is given when it has the first
 		f.left = append(f.left, bound{d, b})
@@ -167,7 +166,7 @@ func (f *follower) takes(j *followed, b *layer.Bind) bool {
 // pass hands a directory on.
 func (f *follower) pass(j *followed) {
 	e, d := f.e, j.n
-	if d.Obj == journal.RootObj || d.Created { // the root also has what is parked
+	if d.Obj == format.RootObj || d.Created { // the root also has what is parked
 		return
 	}
 	fd := -1
@@ -269,8 +268,8 @@ func (f *follower) link(j *followed, x *linked, from *store.ShardDirs) error {
 
 // Look sees what is in the directory behind fd: what is expected there and, if all is true,
 // the names of the rest.
-func (e *Env) Look(fd int, expect []Expected, all bool) *sight.Look {
-	w := &sight.Look{All: all}
+func (e *Env) Look(fd int, expect []Expected, all bool) *store.Look {
+	w := &store.Look{All: all}
 	if all {
 		r, err := hostfs.OpenSelf(fd, unix.O_RDONLY)
 		if err != nil {
@@ -282,14 +281,14 @@ func (e *Env) Look(fd int, expect []Expected, all bool) *sight.Look {
 			return nil
 		}
 		fd = r
-		w.Sights = make([]sight.Sight, 0, len(entries))
+		w.Sights = make([]store.Sight, 0, len(entries))
 		for _, x := range entries {
-			w.Sights = append(w.Sights, sight.Sight{Name: x.Name})
+			w.Sights = append(w.Sights, store.Sight{Name: x.Name})
 		}
-		slices.SortFunc(w.Sights, func(a, b sight.Sight) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(w.Sights, func(a, b store.Sight) int { return strings.Compare(a.Name, b.Name) })
 	} else {
 		for i := range expect {
-			w.Sights = append(w.Sights, sight.Sight{Name: expect[i].Name})
+			w.Sights = append(w.Sights, store.Sight{Name: expect[i].Name})
 		}
 	}
 	for i := range expect {
@@ -301,7 +300,7 @@ func (e *Env) Look(fd int, expect []Expected, all bool) *sight.Look {
 }
 
 // see looks at x, which is below fd.
-func (e *Env) see(s *sight.Sight, fd int, x *Expected) {
+func (e *Env) see(s *store.Sight, fd int, x *Expected) {
 	st, err := hostfs.StatAt(fd, x.Name)
 	switch {
 	case err != nil || st.ID != x.ID:

@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -16,9 +15,9 @@ import (
 // replace: the journal with which this apply can be undone.
 type inverse struct {
 	e       *Engine
-	w       *journal.Writer
+	w       *format.Writer
 	dir     *store.StepDir
-	records journal.Batch
+	records format.Batch
 	apart   bool // what leaves the folder is copied to another file system
 }
 
@@ -69,7 +68,7 @@ func (e *Engine) Reopen(roll int, recorded bool) (err error) {
 	if !recorded {
 		return nil
 	}
-	rec, err := journal.Read(e.Inverse)
+	rec, err := format.ReadJournal(e.Inverse)
 	if err != nil {
 		return err
 	}
@@ -83,13 +82,13 @@ func (e *Engine) Reopen(roll int, recorded bool) (err error) {
 }
 
 // WriteInverse writes the journal into the inverse's directory.
-func (e *Engine) WriteInverse(step journal.Step, power bool) (err error) {
+func (e *Engine) WriteInverse(step format.Step, power bool) (err error) {
 	dir := store.NewStepDir(e.Inverse)
 	defer func() { // the descriptor is the engine's
 		dir.FD = -1
 		_ = dir.Close()
 	}()
-	w, err := journal.Create(dir.FD, &step, power)
+	w, err := format.CreateJournal(dir.FD, &step, power)
 	if err != nil {
 		return err
 	}
@@ -99,7 +98,7 @@ func (e *Engine) WriteInverse(step journal.Step, power bool) (err error) {
 			err = cerr
 		}
 	}()
-	if root := e.t.Nodes[journal.RootObj]; root != nil {
+	if root := e.t.Nodes[format.RootObj]; root != nil {
 		if err := v.object(root); err != nil {
 			return err
 		}
@@ -159,7 +158,7 @@ func (v *inverse) created(n *layer.Node, id hostfs.ID) error {
 		return nil
 	}
 	n.Inverse = true
-	r := journal.Object{Obj: n.Obj, ID: v.e.Volumes.Disk(id), Created: true}
+	r := format.Object{Obj: n.Obj, ID: v.e.Volumes.Disk(id), Created: true}
 	v.records.Object(&r)
 	return v.flush(128 << 10)
 }
@@ -172,11 +171,11 @@ func (v *inverse) object(n *layer.Node) error {
 	var chain []*layer.Node
 	for c := n; !c.Inverse; c = v.e.t.Nodes[c.Place.Dir] {
 		chain = append(chain, c)
-		if c.Place.Kind != layer.InTree || c.Obj == journal.RootObj {
+		if c.Place.Kind != layer.InTree || c.Obj == format.RootObj {
 			break
 		}
 		if len(chain) > len(v.e.t.Nodes) {
-			return fmt.Errorf("%w: object %d is inside itself", base.ErrDamaged, n.Obj)
+			return fmt.Errorf("%w: object %d is inside itself", format.ErrDamaged, n.Obj)
 		}
 	}
 	for i := len(chain) - 1; i >= 0; i-- {
@@ -191,11 +190,11 @@ func (v *inverse) one(n *layer.Node) error {
 	e := v.e
 	n.Inverse = true
 	if n.Place.Kind == layer.InOwn && n.IsDir() {
-		r := journal.Object{Obj: n.Obj, ID: e.Volumes.Disk(n.ID), Created: true}
+		r := format.Object{Obj: n.Obj, ID: e.Volumes.Disk(n.ID), Created: true}
 		v.records.Object(&r)
 		return v.flush(128 << 10)
 	}
-	if n.Obj == journal.RootObj {
+	if n.Obj == format.RootObj {
 		st, err := e.Root.Stat()
 		if err != nil {
 			return err
@@ -217,10 +216,10 @@ func (v *inverse) one(n *layer.Node) error {
 // record writes the object record of n with its attributes and contents as
 // far as they will change.
 func (v *inverse) record(n *layer.Node, at entry, st *hostfs.Stat) error {
-	r := journal.Object{Obj: n.Obj, ID: v.e.Volumes.Disk(st.ID), Meta: journal.MetaOf(st, "")}
+	r := format.Object{Obj: n.Obj, ID: v.e.Volumes.Disk(st.ID), Meta: format.MetaOf(st, "")}
 	switch n.Place.Kind {
 	case layer.InTree:
-		if n.Obj != journal.RootObj {
+		if n.Obj != format.RootObj {
 			r.Parent, r.Name = n.Place.Dir, n.Place.Name
 		}
 	case layer.InOlder:
@@ -251,7 +250,7 @@ func (v *inverse) record(n *layer.Node, at entry, st *hostfs.Stat) error {
 // recordAttributes writes the attributes of n down, if they will change, or if n may be copied to the log's file system, which may
 // not hold them.
 func (v *inverse) recordAttributes(n *layer.Node, at entry) error {
-	leaves := n.Place.Kind == layer.InTree && n.Obj != journal.RootObj && v.apart
+	leaves := n.Place.Kind == layer.InTree && n.Obj != format.RootObj && v.apart
 	if !n.Xattrs && !leaves {
 		return nil
 	}
@@ -319,7 +318,7 @@ func (v *inverse) bindings(d *layer.Node) error {
 			return err
 		}
 		v.records.Binding(d.Obj, b.Name, old)
-		if old != journal.NoObj {
+		if old != format.NoObj {
 			v.records.Retain(old)
 		}
 		if err := v.flush(128 << 10); err != nil {
@@ -329,10 +328,10 @@ func (v *inverse) bindings(d *layer.Node) error {
 	return nil
 }
 
-func (v *inverse) occupant(d *layer.Node, b *layer.Bind) (journal.ObjID, error) {
+func (v *inverse) occupant(d *layer.Node, b *layer.Bind) (format.ObjID, error) {
 	e := v.e
 	if b.Occ.Ino == 0 {
-		return journal.NoObj, nil
+		return format.NoObj, nil
 	}
 	n := b.OccNode
 	if n != nil && n.Place.Kind != layer.InOwn {
@@ -340,13 +339,13 @@ func (v *inverse) occupant(d *layer.Node, b *layer.Bind) (journal.ObjID, error) 
 	}
 	at, err := e.dir(d)
 	if err != nil {
-		return journal.NoObj, err
+		return format.NoObj, err
 	}
 	defer e.done(at)
 	at.name = b.Name
 	st, err := hostfs.StatAt(at.fd, b.Name)
 	if err != nil {
-		return journal.NoObj, err
+		return format.NoObj, err
 	}
 	if n == nil {
 		id, ok := e.strangers[st.ID]
@@ -356,7 +355,7 @@ func (v *inverse) occupant(d *layer.Node, b *layer.Bind) (journal.ObjID, error) 
 		id = e.t.Next
 		e.t.Next++
 		e.strangers[st.ID] = id
-		n = &layer.Node{Object: &journal.Object{Obj: id, Created: true}}
+		n = &layer.Node{Object: &format.Object{Obj: id, Created: true}}
 	}
 	if n.Inverse {
 		return n.Obj, nil

@@ -12,9 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -26,10 +25,10 @@ import (
 // left collects what an apply leaves. Its methods may be called by several goroutines.
 type left struct {
 	mu      sync.Mutex
-	list    []base.Left
+	list    []format.Left
 	said    map[string]bool // path and part
-	binds   map[*layer.Bind]journal.ObjID
-	objects map[journal.ObjID]bool
+	binds   map[*layer.Bind]format.ObjID
+	objects map[format.ObjID]bool
 	// moved says where what was at a binding is since the detach phase.
 	moved map[*layer.Bind]movedTo
 	// origin is the binding that an object was taken from.
@@ -39,21 +38,21 @@ type left struct {
 	// closed are directories that cannot be looked into.
 	closed map[*layer.Node]error
 	// unmade are objects that could not be made.
-	unmade map[journal.ObjID]error
+	unmade map[format.ObjID]error
 }
 
 // movedTo is a place in the hold, or in the folder's root.
 type movedTo struct {
 	d      *layer.Node
 	n      *layer.Node // nil: unknown to the layer
-	obj    journal.ObjID
+	obj    format.ObjID
 	name   string
 	parked bool
 }
 
 func newLeft() left {
-	return left{said: map[string]bool{}, binds: map[*layer.Bind]journal.ObjID{}, objects: map[journal.ObjID]bool{},
-		moved: map[*layer.Bind]movedTo{}, origin: map[*layer.Node]bound{}, unmade: map[journal.ObjID]error{}, closed: map[*layer.Node]error{}}
+	return left{said: map[string]bool{}, binds: map[*layer.Bind]format.ObjID{}, objects: map[format.ObjID]bool{},
+		moved: map[*layer.Bind]movedTo{}, origin: map[*layer.Node]bound{}, unmade: map[format.ObjID]error{}, closed: map[*layer.Node]error{}}
 }
 
 // interrupts tells whether err ends the apply: it was stopped, or a test stops it. Anything else concerns
@@ -63,10 +62,10 @@ func interrupts(err error) bool {
 }
 
 // Left lists what was left, sorted by path.
-func (e *Engine) Left() []base.Left {
+func (e *Engine) Left() []format.Left {
 	e.left.mu.Lock()
 	defer e.left.mu.Unlock()
-	slices.SortFunc(e.left.list, func(a, b base.Left) int {
+	slices.SortFunc(e.left.list, func(a, b format.Left) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.What, b.What))
 	})
 	return e.left.list
@@ -102,10 +101,10 @@ func (e *Engine) Rest() *store.Rest {
 
 // say lists a part of a path as left.
 func (e *Engine) say(path, what, reason string) {
-	e.sayLeft(base.Left{Path: path, What: what, Reason: reason})
+	e.sayLeft(format.Left{Path: path, What: what, Reason: reason})
 }
 
-func (e *Engine) sayLeft(x base.Left) {
+func (e *Engine) sayLeft(x format.Left) {
 	e.left.mu.Lock()
 	defer e.left.mu.Unlock()
 	if x.Path == "" {
@@ -187,11 +186,11 @@ func (e *Engine) leaveMeta(n *layer.Node, at entry, err error) {
 
 // wanted is the path that n had, and shall have.
 func (e *Engine) wanted(n *layer.Node) string {
-	if n.Created || n.Parent == journal.NoObj {
+	if n.Created || n.Parent == format.NoObj {
 		return strings.TrimPrefix(e.path(n), "/")
 	}
 	var parts []string
-	for up := n; up != nil && up.Obj != journal.RootObj && len(parts) <= len(e.t.Nodes); up = e.t.Nodes[up.Parent] {
+	for up := n; up != nil && up.Obj != format.RootObj && len(parts) <= len(e.t.Nodes); up = e.t.Nodes[up.Parent] {
 		parts = append(parts, up.Name)
 	}
 	slices.Reverse(parts)
@@ -243,7 +242,7 @@ func (e *Engine) putOneBack(b *layer.Bind, m movedTo) error {
 		from.name = m.name
 	}
 	if n == nil {
-		n = &layer.Node{Object: &journal.Object{Obj: m.obj, Created: true}, Type: b.OccMode & unix.S_IFMT, Place: layer.Place{Kind: layer.InHold}}
+		n = &layer.Node{Object: &format.Object{Obj: m.obj, Created: true}, Type: b.OccMode & unix.S_IFMT, Place: layer.Place{Kind: layer.InHold}}
 	}
 	if err := e.withAccess(m.d, func() error { return e.put(n, m.d, from, at.fd, b.Name) }); err != nil {
 		return err

@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -45,7 +44,7 @@ type Lender struct {
 	Root *hostfs.Root // the working folder
 	Dir  *hostfs.Root // the undo directory
 	// Volumes translates between inodes as the kernel names them and as they stand in the log.
-	Volumes *journal.Volumes
+	Volumes *format.Volumes
 	Wal     int // descriptor of its directory wal
 	// Before is the name below wal/ of what becomes the directory rollback.
 	Before string
@@ -237,20 +236,20 @@ type whereabouts struct {
 
 // whereabouts tells where a located object is.
 func (e *Engine) whereabouts(n *layer.Node) (w whereabouts, err error) {
-	blob := func(step string, id journal.ObjID, name string) {
+	blob := func(step string, id format.ObjID, name string) {
 		w.path = []byte(step + "/blobs/" + store.ShardName(id) + "/" + name)
 	}
 	up := n
 	tail := ""
-	for i := 0; up.Obj != journal.RootObj && up.Place.Kind == layer.InTree; i++ {
+	for i := 0; up.Obj != format.RootObj && up.Place.Kind == layer.InTree; i++ {
 		if i > len(e.t.Nodes) {
-			return w, base.ErrDamaged
+			return w, format.ErrDamaged
 		}
 		tail = "/" + up.Place.Name + tail
 		up = e.t.Nodes[up.Place.Dir]
 	}
 	switch {
-	case up.Obj == journal.RootObj:
+	case up.Obj == format.RootObj:
 		return whereabouts{path: []byte(trimSlash(tail))}, nil
 	case up.Place.Kind == layer.InOwn:
 		blob(e.home, up.Obj, store.BlobName(up.Obj))

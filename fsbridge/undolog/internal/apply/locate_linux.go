@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -19,7 +18,7 @@ import (
 // of the blobs, and what occupies each touched binding.
 func (e *Engine) locate() error {
 	t := e.t
-	root := t.Nodes[journal.RootObj]
+	root := t.Nodes[format.RootObj]
 	if root == nil {
 		return nil
 	}
@@ -72,7 +71,7 @@ func (e *Engine) scanQueue() error {
 		d.Seen = true
 		e.scanned = append(e.scanned, d)
 		if err := e.scanDir(d); err != nil {
-			if interrupts(err) || errors.Is(err, base.ErrDamaged) {
+			if interrupts(err) || errors.Is(err, format.ErrDamaged) {
 				return fmt.Errorf("look into %q: %w", e.path(d), err)
 			}
 			e.left.closed[d] = err
@@ -116,7 +115,7 @@ func (e *Engine) search() error {
 // leaves tells whether n, of which the capture knew no name, was found only under
 // one that the step gave it.
 func (e *Engine) leaves(n *layer.Node) bool {
-	if n.Parent != journal.NoObj || n.Place.Kind != layer.InTree || n.IsDir() {
+	if n.Parent != format.NoObj || n.Place.Kind != layer.InTree || n.IsDir() {
 		return false
 	}
 	b := e.t.Bind(n.Place.Dir, n.Place.Name)
@@ -126,7 +125,7 @@ func (e *Engine) leaves(n *layer.Node) bool {
 // nodeAt returns the directory at a path; where the target has none it makes
 // one that nothing is to be done with.
 func (e *Engine) nodeAt(path []string) *layer.Node {
-	d := e.t.Nodes[journal.RootObj]
+	d := e.t.Nodes[format.RootObj]
 	for i, name := range path {
 		fd, err := e.Root.OpenPath(strings.Join(path[:i+1], "/"), unix.O_PATH|unix.O_DIRECTORY)
 		if err != nil {
@@ -139,7 +138,7 @@ func (e *Engine) nodeAt(path []string) *layer.Node {
 		}
 		n := e.t.ByHost[st.ID]
 		if n == nil || n.Place.Kind != layer.InTree {
-			n = &layer.Node{Object: &journal.Object{Obj: e.t.Next, ID: st.ID, Created: true}, Type: unix.S_IFDIR,
+			n = &layer.Node{Object: &format.Object{Obj: e.t.Next, ID: st.ID, Created: true}, Type: unix.S_IFDIR,
 				Place: layer.InDir(d.Obj, name)}
 			e.t.Next++
 			e.t.Nodes[n.Obj] = n
@@ -184,12 +183,12 @@ func (e *Engine) scanHold() error {
 	return nil
 }
 
-func (e *Engine) findInHold(id journal.ObjID, made bool, st *hostfs.Stat) error {
+func (e *Engine) findInHold(id format.ObjID, made bool, st *hostfs.Stat) error {
 	if !made {
 		e.held[id] = true
 	}
 	n := e.t.Nodes[id]
-	if n == nil || n.Obj == journal.RootObj {
+	if n == nil || n.Obj == format.RootObj {
 		return nil
 	}
 	where := layer.Place{Kind: layer.InHold}
@@ -200,7 +199,7 @@ func (e *Engine) findInHold(id journal.ObjID, made bool, st *hostfs.Stat) error 
 		where.Kind = layer.InMade
 	}
 	if n.Type != 0 && st.Type() != n.Type {
-		return fmt.Errorf("%w: blob of object %d has the wrong type", base.ErrDamaged, id)
+		return fmt.Errorf("%w: blob of object %d has the wrong type", format.ErrDamaged, id)
 	}
 	if e.across.noted[st.ID] && !made { // the original may be there still: that counts
 		e.across.inHold = append(e.across.inHold, keptNode{n, *st})
@@ -264,7 +263,7 @@ func (e *Engine) scanDir(d *layer.Node) error {
 		}
 		b.Occ, b.OccMode = st.ID, st.Mode
 		n := e.t.Find(st.ID, st.Mode, b)
-		if n == nil || n.Obj == journal.RootObj {
+		if n == nil || n.Obj == format.RootObj {
 			continue
 		}
 		b.OccNode = n
@@ -345,7 +344,7 @@ func (e *Engine) present(fd, wanted int) map[string]bool {
 // path returns where n is, for people.
 func (e *Engine) path(n *layer.Node) string {
 	var parts []string
-	for i := 0; n != nil && n.Obj != journal.RootObj && i < 10_000; i++ {
+	for i := 0; n != nil && n.Obj != format.RootObj && i < 10_000; i++ {
 		if n.Place.Kind != layer.InTree {
 			parts = append(parts, fmt.Sprintf("(object %d)", n.Obj))
 			break
@@ -367,7 +366,7 @@ func (e *Engine) path(n *layer.Node) string {
 // knows no name of, and that may have names in the folder.
 func (e *Engine) Strays() (out []hostfs.Stat, err error) {
 	for _, n := range e.t.Order {
-		if n.IsDir() || n.Place.Kind == layer.Nowhere || n.Place.Kind == layer.InTree && n.Parent != journal.NoObj {
+		if n.IsDir() || n.Place.Kind == layer.Nowhere || n.Place.Kind == layer.InTree && n.Parent != format.NoObj {
 			continue
 		}
 		at, err := e.at(n)

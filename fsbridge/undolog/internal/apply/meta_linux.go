@@ -8,7 +8,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 )
 
@@ -95,7 +95,7 @@ func (e *Engine) metaAll(ctx context.Context) error {
 		e.ChangedInode(n.ID)
 	}
 	for _, n := range e.t.Order { // directories that are not below the root
-		if n.IsDir() && n.Place.Kind != layer.Nowhere && !n.Seen && n.Obj != journal.RootObj {
+		if n.IsDir() && n.Place.Kind != layer.Nowhere && !n.Seen && n.Obj != format.RootObj {
 			e.final = append(e.final, n)
 		}
 	}
@@ -174,7 +174,7 @@ func (e *Engine) ChangedInode(id hostfs.ID) {
 }
 
 func (e *Engine) idOf(d *layer.Node) hostfs.ID {
-	if d.Obj == journal.RootObj {
+	if d.Obj == format.RootObj {
 		return e.Root.ID()
 	}
 	return d.ID

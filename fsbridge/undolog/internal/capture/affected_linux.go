@@ -6,14 +6,13 @@ import (
 	"strings"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // affected lists the paths that the step changed, sorted. A directory's mtime
 // counts only if nothing else changed. s.mu is held.
-func (s *Step) affected() []base.Affected {
-	var out []base.Affected
+func (s *Step) affected() []format.Affected {
+	var out []format.Affected
 	for _, d := range s.dirs {
 		if d.is(objCreated) && d.atParent == nil {
 			continue // removed again
@@ -28,21 +27,21 @@ func (s *Step) affected() []base.Affected {
 	if len(out) == 0 {
 		for _, d := range s.dirs {
 			if !d.is(objCreated) && d.alive() {
-				out = append(out, base.Affected{Path: d.Path(), ExistedBefore: true, ExistsAfter: true, Change: "metadata", Type: "dir"})
+				out = append(out, format.Affected{Path: d.Path(), ExistedBefore: true, ExistsAfter: true, Change: "metadata", Type: "dir"})
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b base.Affected) int {
+	slices.SortFunc(out, func(a, b format.Affected) int {
 		if c := strings.Compare(a.Path, b.Path); c != 0 {
 			return c
 		}
 		return cmp.Compare(len(a.Change), len(b.Change))
 	})
-	return slices.CompactFunc(out, func(a, b base.Affected) bool { return a.Path == b.Path })
+	return slices.CompactFunc(out, func(a, b format.Affected) bool { return a.Path == b.Path })
 }
 
 // changes appends the touched bindings of the directory that really changed.
-func (o *stepObj) changes(out []base.Affected) []base.Affected {
+func (o *stepObj) changes(out []format.Affected) []format.Affected {
 	before, now := o.StartPath(), o.Path()
 	for name, t := range o.touched {
 		if t.old == t.cur {
@@ -51,20 +50,20 @@ func (o *stepObj) changes(out []base.Affected) []base.Affected {
 		was, is := join(before, name), join(now, name)
 		if was != is && !o.is(objCreated) { // the directory itself moved
 			if t.old != nil {
-				out = append(out, base.Affected{Path: was, ExistedBefore: true, ExistsAfter: false, Change: lost(t.old), Type: base.TypeName(t.old.typ)})
+				out = append(out, format.Affected{Path: was, ExistedBefore: true, ExistsAfter: false, Change: lost(t.old), Type: format.TypeName(t.old.typ)})
 			}
 			if t.cur != nil && o.alive() {
-				out = append(out, base.Affected{Path: is, ExistedBefore: false, ExistsAfter: true, Change: gained(t.cur), Type: base.TypeName(t.cur.typ)})
+				out = append(out, format.Affected{Path: is, ExistedBefore: false, ExistsAfter: true, Change: gained(t.cur), Type: format.TypeName(t.cur.typ)})
 			}
 			continue
 		}
 		switch {
 		case t.cur == nil:
-			out = append(out, base.Affected{Path: is, ExistedBefore: true, ExistsAfter: false, Change: lost(t.old), Type: base.TypeName(t.old.typ)})
+			out = append(out, format.Affected{Path: is, ExistedBefore: true, ExistsAfter: false, Change: lost(t.old), Type: format.TypeName(t.old.typ)})
 		case t.old == nil:
-			out = append(out, base.Affected{Path: is, ExistedBefore: false, ExistsAfter: true, Change: gained(t.cur), Type: base.TypeName(t.cur.typ)})
+			out = append(out, format.Affected{Path: is, ExistedBefore: false, ExistsAfter: true, Change: gained(t.cur), Type: format.TypeName(t.cur.typ)})
 		default:
-			out = append(out, base.Affected{Path: is, ExistedBefore: true, ExistsAfter: true, Change: "replaced", Type: base.TypeName(t.cur.typ)})
+			out = append(out, format.Affected{Path: is, ExistedBefore: true, ExistsAfter: true, Change: "replaced", Type: format.TypeName(t.cur.typ)})
 		}
 	}
 	return out
@@ -86,13 +85,13 @@ func gained(o *stepObj) string {
 
 // modification describes a change of content or metadata of an object that
 // still has a name that the bindings do not tell of.
-func (o *stepObj) modification() (base.Affected, bool) {
-	a := base.Affected{Path: o.Path(), ExistedBefore: true, ExistsAfter: true, Change: "metadata", Type: base.TypeName(o.typ)}
+func (o *stepObj) modification() (format.Affected, bool) {
+	a := format.Affected{Path: o.Path(), ExistedBefore: true, ExistsAfter: true, Change: "metadata", Type: format.TypeName(o.typ)}
 	if o.is(objContent) {
 		a.Change = "modified"
 	}
 	if o.parent == nil { // the root, or retained by an older step
-		return a, o.id == journal.RootObj
+		return a, o.id == format.RootObj
 	}
 	if !o.alive() {
 		return a, false
@@ -103,7 +102,7 @@ func (o *stepObj) modification() (base.Affected, bool) {
 
 // alive tells whether the object and all directories above it have a name.
 func (o *stepObj) alive() bool {
-	for ; o.id != journal.RootObj; o = o.atParent {
+	for ; o.id != format.RootObj; o = o.atParent {
 		if o.atParent == nil {
 			return false
 		}

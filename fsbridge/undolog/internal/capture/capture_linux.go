@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 const (
@@ -41,7 +40,7 @@ func destroyed(op *fsbridge.Op) (off, length int64) {
 // that it may be performed at once, and then be reported to Done. It takes no lock,
 // allocates nothing and may be called at any time. False means: ask Capture.
 func (s *Step) Protected(epoch uint64, op *fsbridge.Op) bool {
-	if op.Kind == fsbridge.OpSymlink && s.h.Symlinks == base.SymlinkReadOnly {
+	if op.Kind == fsbridge.OpSymlink && s.h.Symlinks == format.SymlinkReadOnly {
 		return false
 	}
 	if s.unprotected.Load() {
@@ -83,7 +82,7 @@ func isCreated(o *fsbridge.Object, epoch uint64) bool {
 // capture was the removal itself. It may be called concurrently. Each error holds a
 // syscall.Errno, or is [fsbridge.ErrFailed]; nothing is destroyed then.
 func (s *Step) Capture(epoch uint64, op *fsbridge.Op) (performed bool, err error) {
-	if op.Kind == fsbridge.OpSymlink && s.h.Symlinks == base.SymlinkReadOnly {
+	if op.Kind == fsbridge.OpSymlink && s.h.Symlinks == format.SymlinkReadOnly {
 		return false, fmt.Errorf("%w: symlinks are read-only here: %w", fsbridge.ErrDenied, unix.EPERM)
 	}
 	if s.unprotected.Load() || s.passes(epoch, op) {
@@ -119,7 +118,7 @@ func (s *Step) begun() bool {
 // passes tells whether op is none of the log's business: what .gitignore or
 // the symlink policy leaves out.
 func (s *Step) passes(epoch uint64, op *fsbridge.Op) bool {
-	if s.h.Symlinks == base.SymlinkIgnore {
+	if s.h.Symlinks == format.SymlinkIgnore {
 		if op.Kind == fsbridge.OpSymlink {
 			return true
 		}
@@ -165,14 +164,14 @@ func (s *Step) giveUp(cause error) error {
 	if s.unprotected.Load() {
 		return nil
 	}
-	if err := s.w.Append(new(journal.Batch).Unprotected()); err != nil {
+	if err := s.w.Append(new(format.Batch).Unprotected()); err != nil {
 		return err
 	}
 	if err := s.w.Sync(); err != nil {
 		return err
 	}
 	if !s.unprotected.Swap(true) {
-		s.h.Warn(base.Warning{Code: base.WarnUnprotected, Steps: []base.StepID{s.id},
+		s.h.Warn(format.Warning{Code: format.WarnUnprotected, Steps: []format.StepID{s.id},
 			Message: fmt.Sprintf("step %d may change a file that cannot be kept (%v): it is not protected any more and cannot be undone", s.id, cause)})
 	}
 	return nil
@@ -181,7 +180,7 @@ func (s *Step) giveUp(cause error) error {
 // batch is what one operation is about to add to the journal and, already, to
 // the maps. cancel takes it out of them.
 type batch struct {
-	records journal.Batch
+	records format.Batch
 	objs    []*stepObj // new in Step.objs
 	created []*stepObj // got a number
 	touched []batchTouch

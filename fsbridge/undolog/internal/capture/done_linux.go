@@ -5,7 +5,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // Done reports that op, which Capture or Protected let through, was performed
@@ -120,7 +120,7 @@ func (s *Step) reused(id hostfs.ID) {
 }
 
 // noteGone journals that the number of obj, which was freed, is another's.
-func (s *Step) noteGone(obj journal.ObjID) error { return s.w.Append(new(journal.Batch).Gone(obj)) }
+func (s *Step) noteGone(obj format.ObjID) error { return s.w.Append(new(format.Batch).Gone(obj)) }
 
 // unlinked notes that o lost a name.
 func (s *Step) unlinked(o *fsbridge.Object) {
@@ -163,7 +163,7 @@ func (s *Step) failed(op *fsbridge.Op) {
 	if !ok || t.old != nil || t.cur != nil || t.making > 0 {
 		return
 	}
-	if err := s.w.Append(new(journal.Batch).Unbind(dir.id, name)); err != nil {
+	if err := s.w.Append(new(format.Batch).Unbind(dir.id, name)); err != nil {
 		s.h.Log.Warn("failed operation not journaled", "err", err)
 		return
 	}

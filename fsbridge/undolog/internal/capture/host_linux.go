@@ -10,8 +10,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -25,12 +24,12 @@ type Host struct {
 	Contents *store.Contents
 	Retained Retained
 
-	Symlinks  base.SymlinkPolicy
+	Symlinks  format.SymlinkPolicy
 	Gitignore bool
-	Limits    func() base.Limits
+	Limits    func() format.Limits
 	Now       func() time.Time
 	Log       *slog.Logger
-	Warn      func(base.Warning) // called without locks held
+	Warn      func(format.Warning) // called without locks held
 
 	noAdopt devices // whose inodes cannot be renamed into the log
 }
@@ -44,10 +43,10 @@ type Store interface {
 	NextSeq() (uint64, error)
 	// FindRetained looks for an inode among those that closed steps retain. seq is
 	// 0 if it is not there.
-	FindRetained(id hostfs.ID) (seq uint64, obj journal.ObjID, err error)
+	FindRetained(id hostfs.ID) (seq uint64, obj format.ObjID, err error)
 	// Create makes the directory name below wal/, and the journal in it with its
 	// first record. After an error there is nothing.
-	Create(name string, first *journal.Step) (*store.StepDir, *journal.Writer, error)
+	Create(name string, first *format.Step) (*store.StepDir, *format.Writer, error)
 	// Names says that a step has made so many names, and how many since it said so before: to
 	// put it back takes room.
 	Names(made, since int)
@@ -55,7 +54,7 @@ type Store interface {
 	Discard(name string, dir *store.StepDir) error
 	// Promote completes the directory and gives it the final name that follows
 	// from e, in one rename.
-	Promote(name string, dir *store.StepDir, w *journal.Writer, e *base.Entry, list []base.Affected) error
+	Promote(name string, dir *store.StepDir, w *format.Writer, e *format.Entry, list []format.Affected) error
 }
 
 // Observer is told what one step sees at its first touch, so that edits from
@@ -115,7 +114,7 @@ type Retained struct {
 
 type freedInode struct {
 	step *Step
-	obj  journal.ObjID
+	obj  format.ObjID
 }
 
 // enter says that s has a directory now.
@@ -143,18 +142,18 @@ func (r *Retained) leave(s *Step) {
 }
 
 // find looks for the inode id in the directories of the open steps other than s.
-func (r *Retained) find(s *Step, id hostfs.ID) (seq uint64, obj journal.ObjID, err error) {
+func (r *Retained) find(s *Step, id hostfs.ID) (seq uint64, obj format.ObjID, err error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for other, seq := range r.steps {
 		if other == s {
 			continue
 		}
-		if obj, err := other.dir.FindBlob(id); err != nil || obj != journal.NoObj {
+		if obj, err := other.dir.FindBlob(id); err != nil || obj != format.NoObj {
 			return seq, obj, err
 		}
 	}
-	return 0, journal.NoObj, nil
+	return 0, format.NoObj, nil
 }
 
 // NoteHandles remembers an inode in the log that is still open, so that it is not
@@ -201,7 +200,7 @@ func (r *Retained) InUse(id hostfs.ID) bool {
 
 // noteFreed says that the number of the inode id, which is obj of s, may be
 // another's from now on.
-func (r *Retained) noteFreed(s *Step, id hostfs.ID, obj journal.ObjID) {
+func (r *Retained) noteFreed(s *Step, id hostfs.ID, obj format.ObjID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.freed == nil {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
-	"github.com/codeagent/sandbox/fsbridge/gitignore"
+	"github.com/codeagent/sandbox/fsbridge/gitfiles"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
@@ -14,7 +14,7 @@ import (
 // say. It is read once per step and directory.
 type ignoreNode struct {
 	path    string
-	rules   gitignore.Rules
+	rules   gitfiles.IgnoreRules
 	ignored bool // the directory itself is, and so is all below
 }
 

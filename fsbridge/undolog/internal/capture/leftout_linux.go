@@ -7,13 +7,13 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // leftOut are the files that got less of a mode than was asked for ([fsbridge.Op.LeftOut]). mu is a leaf.
 type leftOut struct {
 	mu    sync.Mutex
-	files map[hostfs.ID]string // where each was, the first [base.HistoryPaths]; a bridge may have several objects for one
+	files map[hostfs.ID]string // where each was, the first [format.HistoryPaths]; a bridge may have several objects for one
 	order []*fsbridge.Object
 	more  bool
 }
@@ -32,7 +32,7 @@ func (l *leftOut) note(op *fsbridge.Op, created *fsbridge.Object) {
 	defer l.mu.Unlock()
 	switch _, known := l.files[o.ID]; {
 	case known:
-	case len(l.order) == base.HistoryPaths:
+	case len(l.order) == format.HistoryPaths:
 		l.more = true
 	default:
 		if l.files == nil {
@@ -76,7 +76,7 @@ func (s *Step) warnLeftOut() {
 	if len(paths) > shownLeftOut {
 		names = append(names, "...")
 	}
-	s.h.Warn(base.Warning{Code: base.WarnLeftOut, Steps: []base.StepID{s.id}, Paths: paths, Message: fmt.Sprintf(
+	s.h.Warn(format.Warning{Code: format.WarnLeftOut, Steps: []format.StepID{s.id}, Paths: paths, Message: fmt.Sprintf(
 		"step %d: the setuid or setgid bit of %s was left out (%s): a program from inside must not run with its owner's rights for others; set the bit outside if it shall",
 		s.id, what, strings.Join(names, ", "))})
 }

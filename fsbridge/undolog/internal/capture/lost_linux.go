@@ -7,14 +7,13 @@ import (
 	"sync"
 
 	"github.com/codeagent/sandbox/fsbridge"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // notKept are the files whose content the step does not keep. mu is a leaf.
 type notKept struct {
 	mu    sync.Mutex
-	paths []string // the first [base.HistoryPaths]
+	paths []string // the first [format.HistoryPaths]
 	count int
 }
 
@@ -28,7 +27,7 @@ func (s *Step) orLose(so *stepObj, o *fsbridge.Object, err error) error {
 	if !errors.Is(err, errOutgrown) {
 		return err
 	}
-	if err := s.w.Append(new(journal.Batch).Lost(so.id)); err != nil {
+	if err := s.w.Append(new(format.Batch).Lost(so.id)); err != nil {
 		return err
 	}
 	so.content.whole = true // nothing of it is captured any more
@@ -36,7 +35,7 @@ func (s *Step) orLose(so *stepObj, o *fsbridge.Object, err error) error {
 	s.lost.mu.Lock()
 	s.lost.count++
 	n := s.lost.count
-	if len(s.lost.paths) < base.HistoryPaths {
+	if len(s.lost.paths) < format.HistoryPaths {
 		s.lost.paths = append(s.lost.paths, path)
 	}
 	s.lost.mu.Unlock()
@@ -48,7 +47,7 @@ func (s *Step) orLose(so *stepObj, o *fsbridge.Object, err error) error {
 	if n == maxLostWarnings {
 		text += "; further files are named by 'sandbox show'"
 	}
-	s.h.Warn(base.Warning{Code: base.WarnNotKept, Steps: []base.StepID{s.id}, Message: text})
+	s.h.Warn(format.Warning{Code: format.WarnNotKept, Steps: []format.StepID{s.id}, Message: text})
 	return nil
 }
 

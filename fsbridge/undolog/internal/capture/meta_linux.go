@@ -8,7 +8,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -119,7 +119,7 @@ func (s *Step) xattrsOf(fd int, typ uint32) ([]hostfs.Xattr, error) {
 	for _, x := range xs {
 		total += len(x.Name) + len(x.Value) + 16
 	}
-	if total > journal.MaxRecord/2 {
+	if total > format.MaxRecord/2 {
 		return nil, fmt.Errorf("extended attributes of %d bytes: %w", total, unix.E2BIG)
 	}
 	return xs, nil

@@ -7,7 +7,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // captureNames journals the bindings and objects that a namespace operation
@@ -171,7 +171,7 @@ func (s *Step) touch(dir *stepObj, name string, old *stepObj) {
 	if dir.is(objCreated) {
 		t.old = nil
 	} else {
-		was := journal.NoObj
+		was := format.NoObj
 		if old != nil {
 			was = old.id
 		} else {
@@ -189,27 +189,27 @@ func (s *Step) touch(dir *stepObj, name string, old *stepObj) {
 // anchor makes sure that a recorded object that moves into a created directory
 // can be found there: the directory and the binding are journaled.
 func (s *Step) anchor(dir *stepObj, name string, node *stepObj) {
-	if !dir.is(objCreated) || node == nil || node.id == journal.NoObj {
+	if !dir.is(objCreated) || node == nil || node.id == format.NoObj {
 		return
 	}
 	s.recordCreated(dir)
 	s.touch(dir, name, nil)
-	s.batch.records.Binding(dir.id, name, journal.NoObj)
+	s.batch.records.Binding(dir.id, name, format.NoObj)
 }
 
 // recordCreated journals a created directory, the created ones above it, and
 // the bindings that lead to it.
 func (s *Step) recordCreated(dir *stepObj) {
-	if dir.id != journal.NoObj || dir.atParent == nil {
+	if dir.id != format.NoObj || dir.atParent == nil {
 		return
 	}
 	up := dir.atParent
 	if up.is(objCreated) {
 		s.recordCreated(up)
-		s.batch.records.Binding(up.id, dir.atName, journal.NoObj)
+		s.batch.records.Binding(up.id, dir.atName, format.NoObj)
 	}
 	dir.id = s.newID()
-	r := journal.Object{Obj: dir.id, ID: s.dir.Volumes.Disk(dir.host), Created: true, Parent: up.id, Name: dir.atName}
+	r := format.Object{Obj: dir.id, ID: s.dir.Volumes.Disk(dir.host), Created: true, Parent: up.id, Name: dir.atName}
 	s.batch.records.Object(&r)
 	s.batch.created = append(s.batch.created, dir)
 }

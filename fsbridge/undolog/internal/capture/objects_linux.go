@@ -7,10 +7,10 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
-func (s *Step) newID() journal.ObjID {
+func (s *Step) newID() format.ObjID {
 	id := s.next
 	s.next++
 	return id
@@ -105,12 +105,12 @@ func (s *Step) objectAt(o *fsbridge.Object, st hostfs.Stat, p *stepObj, name str
 		}
 	}
 	s.seen.Observe(p, name, &st)
-	return s.record(&journal.Object{ID: o.ID, Parent: p.id, Name: name, Meta: journal.MetaOf(&st, target)}, p)
+	return s.record(&format.Object{ID: o.ID, Parent: p.id, Name: name, Meta: format.MetaOf(&st, target)}, p)
 }
 
 // record adds a pre-existing object to the batch and the map.
-func (s *Step) record(r *journal.Object, parent *stepObj) (*stepObj, error) {
-	if s.next >= journal.MaxObjects {
+func (s *Step) record(r *format.Object, parent *stepObj) (*stepObj, error) {
+	if s.next >= format.MaxObjects {
 		return nil, fmt.Errorf("undolog: too many objects in one step: %w", unix.ENOSPC)
 	}
 	r.Obj = s.newID()
@@ -194,14 +194,14 @@ func (s *Step) orphan(o *fsbridge.Object) (*stepObj, error) {
 		}
 		// Without a blob it is in the folder, but an undo moved it and the bridge has
 		// not looked it up since. Whoever applies this will search for it.
-		return s.record(&journal.Object{ID: o.ID, RetainedSeq: seq, RetainedObj: obj, Meta: journal.MetaOf(&st, target)}, nil)
+		return s.record(&format.Object{ID: o.ID, RetainedSeq: seq, RetainedObj: obj, Meta: format.MetaOf(&st, target)}, nil)
 	}
 	return s.sharedObj(o.Type), nil
 }
 
 // findRetained looks for the inode id in the other open steps and in the closed
 // ones: in this order, so that a step that is being closed is not missed.
-func (s *Step) findRetained(id hostfs.ID) (seq uint64, obj journal.ObjID, err error) {
+func (s *Step) findRetained(id hostfs.ID) (seq uint64, obj format.ObjID, err error) {
 	if seq, obj, err = s.h.Retained.find(s, id); err != nil || seq != 0 {
 		return seq, obj, err
 	}

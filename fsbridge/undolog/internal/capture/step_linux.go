@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -21,8 +20,8 @@ type Step struct {
 	h    *Host
 	seen Observer
 	name string // of its directory below wal/
-	info base.StepInfo
-	id   base.StepID
+	info format.StepInfo
+	id   format.StepID
 	at   time.Time
 
 	unprotected atomic.Bool
@@ -33,14 +32,14 @@ type Step struct {
 	last atomic.Pointer[openReader]
 
 	mu   sync.Mutex
-	rec  journal.Step
+	rec  format.Step
 	dir  *store.StepDir // nil until the first capture
-	w    *journal.Writer
+	w    *format.Writer
 	root *stepObj
 	// shared has the stepObj of created inodes by type, save directories.
 	shared map[uint32]*stepObj
 	objs   map[hostfs.ID]*stepObj
-	next   journal.ObjID
+	next   format.ObjID
 	fresh  int // names that were made in directories that were there
 	// dirs are the directories with touched bindings, modified the objects
 	// whose content or attributes are captured.
@@ -66,7 +65,7 @@ const (
 // stepObj is an inode of the open step in memory. Created inodes that are not
 // directories share one stepObj per type. Step.mu guards the fields.
 type stepObj struct {
-	id    journal.ObjID // 0: created, and not in the journal
+	id    format.ObjID // 0: created, and not in the journal
 	state uint8
 	typ   uint32 // S_IFMT bits
 	links int32  // names that are left, as far as we know
@@ -96,11 +95,11 @@ const maxCommand = 64 << 10
 
 // Begin opens a step, whose directory will be name below wal/: another one for each
 // step that is open. seen is told what the step finds. It touches no file.
-func (h *Host) Begin(name string, id base.StepID, info base.StepInfo, seen Observer) *Step {
+func (h *Host) Begin(name string, id format.StepID, info format.StepInfo, seen Observer) *Step {
 	if len(info.Command) > maxCommand {
 		info.Command = info.Command[:maxCommand]
 	}
-	return &Step{h: h, seen: seen, name: name, info: info, id: id, at: h.Now(), next: journal.RootObj}
+	return &Step{h: h, seen: seen, name: name, info: info, id: id, at: h.Now(), next: format.RootObj}
 }
 
 // otherFuture forgets the undone steps, before the first change. s.mu is held.
@@ -122,7 +121,7 @@ func (s *Step) materialise() (err error) {
 	if err != nil {
 		return err
 	}
-	s.rec = journal.Step{ID: s.id, Seq: seq, StartedAt: s.at, Type: s.info.Type,
+	s.rec = format.Step{ID: s.id, Seq: seq, StartedAt: s.at, Type: s.info.Type,
 		Command: s.info.Command, Argv: s.info.Argv, Dir: s.info.Dir, Folders: s.info.Folders, Group: s.info.Group}
 	dir, w, err := s.h.Store.Create(s.name, &s.rec)
 	if err != nil {
@@ -130,9 +129,9 @@ func (s *Step) materialise() (err error) {
 	}
 	st, err := s.h.Root.Stat()
 	if err == nil {
-		s.root = &stepObj{id: journal.RootObj, typ: unix.S_IFDIR, host: st.ID}
-		rec := journal.Object{Obj: journal.RootObj, ID: dir.Volumes.Disk(st.ID), Meta: journal.MetaOf(&st, "")}
-		err = w.Append(new(journal.Batch).Object(&rec))
+		s.root = &stepObj{id: format.RootObj, typ: unix.S_IFDIR, host: st.ID}
+		rec := format.Object{Obj: format.RootObj, ID: dir.Volumes.Disk(st.ID), Meta: format.MetaOf(&st, "")}
+		err = w.Append(new(format.Batch).Object(&rec))
 	}
 	if err != nil {
 		_ = s.h.Store.Discard(s.name, dir)
@@ -141,14 +140,14 @@ func (s *Step) materialise() (err error) {
 	}
 	s.objs = map[hostfs.ID]*stepObj{st.ID: s.root}
 	s.shared = map[uint32]*stepObj{}
-	s.next = journal.RootObj + 1
+	s.next = format.RootObj + 1
 	s.dir, s.w = dir, w
 	s.h.Retained.enter(s, seq)
 	return nil
 }
 
 // ID is the step's id.
-func (s *Step) ID() base.StepID { return s.id }
+func (s *Step) ID() format.StepID { return s.id }
 
 // Seq is the step's sequence number, 0 before its first capture. The caller knows
 // that nobody captures meanwhile.
@@ -156,7 +155,7 @@ func (s *Step) Seq() uint64 { return s.rec.Seq }
 
 // Journal is the step's journal, nil before its first capture. The caller knows
 // that nobody captures meanwhile.
-func (s *Step) Journal() *journal.Writer { return s.w }
+func (s *Step) Journal() *format.Writer { return s.w }
 
 // TouchedName tells whether the step has touched what name binds in the directory dir. It is unsure where the
 // step keeps nothing, and in a directory that it made: what is made there is known when that is done. It may be called at
@@ -212,7 +211,7 @@ func (s *Step) release() {
 // Close gives the step's directory its final name and returns its history entry,
 // or nil if the step changed nothing and leaves nothing. Nobody captures into the
 // step any more. After an error it is still open. [Step.Release] it in any case.
-func (s *Step) Close(res base.StepResult) (*base.Entry, error) {
+func (s *Step) Close(res format.StepResult) (*format.Entry, error) {
 	s.warnLeftOut()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,7 +229,7 @@ func (s *Step) Close(res base.StepResult) (*base.Entry, error) {
 		return nil, err
 	}
 	list := s.affected()
-	e := &base.Entry{Seq: s.rec.Seq, StepID: s.rec.ID, Type: s.rec.Type, Command: s.rec.Command,
+	e := &format.Entry{Seq: s.rec.Seq, StepID: s.rec.ID, Type: s.rec.Type, Command: s.rec.Command,
 		Argv: s.rec.Argv, Dir: s.rec.Dir, Folders: s.rec.Folders, StartedAt: s.rec.StartedAt, EndedAt: s.h.Now(),
 		ExitCode: res.ExitCode, Status: res.Status, Unprotected: s.unprotected.Load(),
 		NotKept: s.lost.paths, NotKeptCount: s.lost.count,

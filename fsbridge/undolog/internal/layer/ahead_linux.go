@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -20,11 +19,11 @@ type Reading struct {
 	blobs int // descriptor, -1: there are none
 	scan  *BlobScan
 	done  chan struct{} // closed when the two below are there
-	rec   *journal.Set
+	rec   *format.RecordSet
 	err   error
 
-	packDone chan struct{} // closed when these are there
-	packed   *pack.Reader  // nil: none, or taken
+	packDone chan struct{}     // closed when these are there
+	packed   *store.PackReader // nil: none, or taken
 	packErr  error
 }
 
@@ -45,7 +44,7 @@ func Read(dir *store.StepDir) *Reading {
 	}()
 	go func() {
 		defer close(r.packDone)
-		if r.packed, r.packErr = pack.OpenSound(dir.FD); r.packed != nil {
+		if r.packed, r.packErr = store.OpenSoundPack(dir.FD); r.packed != nil {
 			r.packed.Live(dir.Volumes)
 		}
 	}()
@@ -53,13 +52,13 @@ func Read(dir *store.StepDir) *Reading {
 }
 
 // Records waits for what the journal says. The caller does not change it.
-func (r *Reading) Records() (*journal.Set, error) {
+func (r *Reading) Records() (*format.RecordSet, error) {
 	<-r.done
 	return r.rec, r.err
 }
 
 // pack waits for the pack, which is the caller's to close; nil if there is none.
-func (r *Reading) pack() (*pack.Reader, error) {
+func (r *Reading) pack() (*store.PackReader, error) {
 	<-r.packDone
 	p := r.packed
 	r.packed = nil

@@ -16,7 +16,7 @@
 // one index of nodes and not two. A loaded layer leaves them zero, except for those that
 // [Layer.FindOwn] sets.
 //
-// What is read is hostile: its records were checked by package journal, its groups have
+// What is read is hostile: its records were checked by package format, its groups have
 // sums, and the contents that it names are looked for before an undo begins. What is
 // wrong is an error that wraps base.ErrDamaged. A layer is used by one goroutine; the
 // functions that write content or metadata to a descriptor may run on several.

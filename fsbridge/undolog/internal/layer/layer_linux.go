@@ -10,9 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -34,16 +32,16 @@ const (
 // Place is where an object is now.
 type Place struct {
 	Kind PlaceKind
-	Dir  journal.ObjID
+	Dir  format.ObjID
 	Name string
 }
 
 // InDir is the place of what is name in the directory dir of the folder.
-func InDir(dir journal.ObjID, name string) Place { return Place{InTree, dir, name} }
+func InDir(dir format.ObjID, name string) Place { return Place{InTree, dir, name} }
 
 // Node is an object of the step with what is known of it now.
 type Node struct {
-	*journal.Object
+	*format.Object
 	Place Place
 	// Type is the S_IFMT bits; 0 for a created object that was not found.
 	Type    uint32
@@ -92,15 +90,15 @@ type Bind struct {
 // make it true again. Loading it changes nothing, in the folder or in the log.
 type Layer struct {
 	Dir   *store.StepDir
-	Rec   *journal.Set // with the numbers of today
-	Nodes map[journal.ObjID]*Node
-	Order []*Node                  // as they were recorded: ancestors first
-	Binds map[journal.ObjID][]Bind // sorted by name
-	Next  journal.ObjID            // the lowest number above all
+	Rec   *format.RecordSet // with the numbers of today
+	Nodes map[format.ObjID]*Node
+	Order []*Node                 // as they were recorded: ancestors first
+	Binds map[format.ObjID][]Bind // sorted by name
+	Next  format.ObjID            // the lowest number above all
 	// Children are objects whose binding was not touched, by directory.
-	Children map[journal.ObjID][]*Node
+	Children map[format.ObjID][]*Node
 	ByHost   map[hostfs.ID]*Node // by the number that means the object now
-	Pack     *pack.Reader        // nil: none
+	Pack     *store.PackReader   // nil: none
 	Own      int                 // descriptor of the step's blobs, -1: none
 	// Twins are copies in the blobs of files that had other names, and the numbers of
 	// those files today.
@@ -108,11 +106,11 @@ type Layer struct {
 	// Damage says what is wrong with the contents of a layer that was loaded all the same.
 	Damage error
 	// Bad are the objects the captured contents of which are damaged: they are not put back.
-	Bad map[journal.ObjID]bool
+	Bad map[format.ObjID]bool
 	// Exact says that only this step is put back, all later ones being undone: a blob that is not as
 	// it was retained is damaged then, and as if it were not there. Those are Spoilt. What is left of a step has none.
 	Exact  bool
-	Spoilt map[journal.ObjID]bool
+	Spoilt map[format.ObjID]bool
 
 	rest bool // it is what an apply has left
 	read *Reading
@@ -127,7 +125,7 @@ type Options struct {
 }
 
 // Load makes a layer of what is being read. The step directory must stay open as long as
-// the layer is used. What is damaged is an error wrapping [base.ErrDamaged]. Close the layer; after an
+// the layer is used. What is damaged is an error wrapping [format.ErrDamaged]. Close the layer; after an
 // error the reading is closed.
 func Load(read *Reading, o Options) (_ *Layer, err error) {
 	dir := read.Dir
@@ -141,7 +139,7 @@ func Load(read *Reading, o Options) (_ *Layer, err error) {
 		return nil, err
 	}
 	if rec.Torn != nil && !o.Open && !o.Force {
-		return nil, fmt.Errorf("%w: %w", base.ErrDamaged, rec.Torn)
+		return nil, fmt.Errorf("%w: %w", format.ErrDamaged, rec.Torn)
 	}
 	l := newLayer(dir, rec)
 	l.read, l.Own = read, read.blobs
@@ -171,12 +169,12 @@ func Load(read *Reading, o Options) (_ *Layer, err error) {
 	}
 	for id := range rec.Lost {
 		if l.Bad == nil {
-			l.Bad = map[journal.ObjID]bool{}
+			l.Bad = map[format.ObjID]bool{}
 		}
 		l.Bad[id] = true
 	}
 	if rec.Torn != nil && !o.Open { // what it lacks is not known: whoever forces it is told
-		l.Damage = errors.Join(l.Damage, fmt.Errorf("%w: what changed after this is not put back: %w", base.ErrDamaged, rec.Torn))
+		l.Damage = errors.Join(l.Damage, fmt.Errorf("%w: what changed after this is not put back: %w", format.ErrDamaged, rec.Torn))
 	}
 	if l.Damage != nil && !o.Force {
 		l.Close()
@@ -197,12 +195,12 @@ func (l *Layer) Close() {
 	}
 }
 
-func newLayer(dir *store.StepDir, rec *journal.Set) *Layer {
+func newLayer(dir *store.StepDir, rec *format.RecordSet) *Layer {
 	l := &Layer{
-		Dir: dir, Rec: rec, Next: journal.RootObj + 1, Own: -1,
-		Nodes: make(map[journal.ObjID]*Node, len(rec.Objects)),
+		Dir: dir, Rec: rec, Next: format.RootObj + 1, Own: -1,
+		Nodes: make(map[format.ObjID]*Node, len(rec.Objects)),
 		Order: make([]*Node, 0, len(rec.Objects)),
-		Binds: map[journal.ObjID][]Bind{}, Children: map[journal.ObjID][]*Node{},
+		Binds: map[format.ObjID][]Bind{}, Children: map[format.ObjID][]*Node{},
 		ByHost: make(map[hostfs.ID]*Node, len(rec.Objects)),
 		Twins:  map[hostfs.ID]hostfs.ID{},
 	}
@@ -227,7 +225,7 @@ func newLayer(dir *store.StepDir, rec *journal.Set) *Layer {
 		slices.SortFunc(b, func(a, b Bind) int { return strings.Compare(a.Name, b.Name) })
 	}
 	for _, n := range l.Order {
-		if n.Parent != journal.NoObj && l.Bind(n.Parent, n.Name) == nil {
+		if n.Parent != format.NoObj && l.Bind(n.Parent, n.Name) == nil {
 			l.Children[n.Parent] = append(l.Children[n.Parent], n)
 		}
 	}
@@ -255,7 +253,7 @@ func (l *Layer) SetID(n *Node, id hostfs.ID) {
 }
 
 // Bind returns the touched binding (dir, name), or nil.
-func (l *Layer) Bind(dir journal.ObjID, name string) *Bind {
+func (l *Layer) Bind(dir format.ObjID, name string) *Bind {
 	b := l.Binds[dir]
 	i, ok := slices.BinarySearchFunc(b, name, func(b Bind, name string) int { return strings.Compare(b.Name, name) })
 	if !ok {
@@ -309,17 +307,17 @@ func (l *Layer) Makeable(n *Node) bool {
 // Nameless tells whether n may have a name that the records do not tell.
 func (l *Layer) Nameless(n *Node) bool {
 	linked := n.Meta.Nlink > 1 && !n.IsDir() && !l.Rec.Freed[n.Obj]
-	return !n.Created && n.Obj != journal.RootObj && (n.Parent == journal.NoObj && n.RetainedSeq == 0 || linked)
+	return !n.Created && n.Obj != format.RootObj && (n.Parent == format.NoObj && n.RetainedSeq == 0 || linked)
 }
 
 // BlobObject returns whose blob has the name digits in a shard; false says that it
 // is a content blob, or nothing of ours.
-func BlobObject(digits string, shard uint64) (journal.ObjID, bool) {
+func BlobObject(digits string, shard uint64) (format.ObjID, bool) {
 	id, err := strconv.ParseUint(digits, 10, 32)
-	if err != nil || store.BlobName(journal.ObjID(id)) != digits || store.ShardOf(journal.ObjID(id)) != shard {
-		return journal.NoObj, false
+	if err != nil || store.BlobName(format.ObjID(id)) != digits || store.ShardOf(format.ObjID(id)) != shard {
+		return format.NoObj, false
 	}
-	return journal.ObjID(id), true
+	return format.ObjID(id), true
 }
 
 // FindOwn places the objects that are in the layer's own blobs. It is called once.
@@ -331,7 +329,7 @@ func (l *Layer) FindOwn() error {
 			}
 			for i, x := range b.Entries {
 				id, ok := BlobObject(x.Name, b.Shard)
-				if n := l.Nodes[id]; ok && n != nil && n.Obj != journal.RootObj {
+				if n := l.Nodes[id]; ok && n != nil && n.Obj != format.RootObj {
 					if err := l.findInOwn(n, &b.Stats[i]); err != nil {
 						return err
 					}
@@ -344,7 +342,7 @@ func (l *Layer) FindOwn() error {
 
 func (l *Layer) findInOwn(n *Node, st *hostfs.Stat) error {
 	if n.Type != 0 && st.Type() != n.Type {
-		return fmt.Errorf("%w: blob of object %d has the wrong type", base.ErrDamaged, n.Obj)
+		return fmt.Errorf("%w: blob of object %d has the wrong type", format.ErrDamaged, n.Obj)
 	}
 	if n.Created || !l.Rec.Retained[n.Obj] {
 		return nil
@@ -352,7 +350,7 @@ func (l *Layer) findInOwn(n *Node, st *hostfs.Stat) error {
 	if (l.Exact || l.rest) && l.changed(n, st) {
 		if l.ChangedHere(n, st) && !l.rest { // of what is left, people were told
 			if l.Spoilt == nil {
-				l.Spoilt = map[journal.ObjID]bool{}
+				l.Spoilt = map[format.ObjID]bool{}
 			}
 			l.Spoilt[n.Obj] = true
 			return nil
@@ -419,10 +417,10 @@ func (l *Layer) OpenOwn(n *Node) (int, error) {
 }
 
 // InPack tells whether obj is packed.
-func (l *Layer) InPack(obj journal.ObjID) bool { return l.Pack != nil && l.Pack.Has(obj) }
+func (l *Layer) InPack(obj format.ObjID) bool { return l.Pack != nil && l.Pack.Has(obj) }
 
 // UnpackFile writes the content of a packed file to the new file fd.
-func (l *Layer) UnpackFile(n *pack.Node, fd int) error {
+func (l *Layer) UnpackFile(n *store.PackNode, fd int) error {
 	if last := len(n.Segments) - 1; last < 0 || n.Segments[last].Off+n.Segments[last].Len < n.Meta.Size {
 		if err := hostfs.TruncateFD(fd, n.Meta.Size); err != nil {
 			return err
@@ -430,7 +428,7 @@ func (l *Layer) UnpackFile(n *pack.Node, fd int) error {
 	}
 	err := l.Pack.Content(n, func(off int64, b []byte) error { return hostfs.PwriteFull(fd, b, off) })
 	if err != nil {
-		return fmt.Errorf("%w: %w", base.ErrDamaged, err)
+		return fmt.Errorf("%w: %w", format.ErrDamaged, err)
 	}
 	return nil
 }
@@ -452,9 +450,9 @@ func (l *Layer) PutContent(n *Node, fd int) error {
 	for i := range l.Rec.Contents[n.Obj] {
 		c := &l.Rec.Contents[n.Obj][i]
 		if c.Off+c.Len > n.Meta.Size {
-			return fmt.Errorf("%w: content beyond the end of object %d", base.ErrDamaged, n.Obj)
+			return fmt.Errorf("%w: content beyond the end of object %d", format.ErrDamaged, n.Obj)
 		}
-		if c.Enc == journal.EncHole && c.Off >= st.Size { // fresh from truncate: a hole already
+		if c.Enc == format.EncHole && c.Off >= st.Size { // fresh from truncate: a hole already
 			continue
 		}
 		if err := l.Dir.WriteContent(c, fd); err != nil {
@@ -479,7 +477,7 @@ func (l *Layer) HasContent(n *Node, fd int) (bool, error) {
 // PathAtStart is the path that name in the directory d had when the step began, as far as it is recorded.
 func (l *Layer) PathAtStart(d *Node, name string) string {
 	for range 10_000 {
-		if d == nil || d.Obj == journal.RootObj || d.Name == "" {
+		if d == nil || d.Obj == format.RootObj || d.Name == "" {
 			break
 		}
 		name = d.Name + "/" + name

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // RefusedError names the parts of an inode's metadata that could not be set. The others are as they
@@ -58,7 +58,7 @@ func OwnerAside(err error) error {
 // SetMeta gives the inode behind fd (O_PATH) the recorded metadata m. What is right already is not
 // touched. An inode of another type is [hostfs.ErrChanged]; of what is refused a [*RefusedError] tells,
 // when the rest is done.
-func SetMeta(fd int, m *journal.Meta, xattrs []hostfs.Xattr, hasXattrs bool) error {
+func SetMeta(fd int, m *format.Meta, xattrs []hostfs.Xattr, hasXattrs bool) error {
 	st, err := hostfs.StatFD(fd)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func SetMeta(fd int, m *journal.Meta, xattrs []hostfs.Xattr, hasXattrs bool) err
 }
 
 // SetMetaFrom is [SetMeta] for an inode that is as st says.
-func SetMetaFrom(fd int, st *hostfs.Stat, m *journal.Meta, xattrs []hostfs.Xattr, hasXattrs bool) error {
+func SetMetaFrom(fd int, st *hostfs.Stat, m *format.Meta, xattrs []hostfs.Xattr, hasXattrs bool) error {
 	if st.Type() != m.Mode&unix.S_IFMT {
 		return hostfs.ErrChanged
 	}

@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/textdiff"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/texts"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 const (
@@ -49,7 +48,7 @@ type diffSide struct {
 	path string // of at, while it is written about
 	v    *View
 	t    *thing // nil: nothing is there
-	meta journal.Meta
+	meta format.Meta
 }
 
 // diffPair is what is compared with what.
@@ -113,7 +112,7 @@ func (d *differ) tell(ctx context.Context, e *entry) error {
 		}
 	}
 	if e.closed {
-		fmt.Fprintf(d.w, "What is in %s is not shown: %v\n", textdiff.Quote(e.path()), fs.ErrPermission)
+		fmt.Fprintf(d.w, "What is in %s is not shown: %v\n", texts.Quote(e.path()), fs.ErrPermission)
 	}
 	for _, c := range e.children() {
 		if err := d.tell(ctx, c); err != nil {
@@ -278,17 +277,17 @@ func (d *differ) inWords(p *diffPair, from, to bool) {
 	switch {
 	case was && is && p.from.t.typ == p.to.t.typ:
 		if p.from.path != p.to.path {
-			fmt.Fprintf(d.w, "Renamed %s %s to %s\n", base.TypeName(p.from.t.typ), textdiff.Quote(p.from.path), textdiff.Quote(p.to.path))
+			fmt.Fprintf(d.w, "Renamed %s %s to %s\n", format.TypeName(p.from.t.typ), texts.Quote(p.from.path), texts.Quote(p.to.path))
 		}
 		if a, b := p.from.meta.Mode&0o7777, p.to.meta.Mode&0o7777; a != b {
-			fmt.Fprintf(d.w, "Mode of %s %s: %04o to %04o\n", base.TypeName(p.to.t.typ), textdiff.Quote(p.to.path), a, b)
+			fmt.Fprintf(d.w, "Mode of %s %s: %04o to %04o\n", format.TypeName(p.to.t.typ), texts.Quote(p.to.path), a, b)
 		}
 		return
 	case was:
-		fmt.Fprintf(d.w, "Removed %s %s\n", base.TypeName(p.from.t.typ), textdiff.Quote(p.from.path))
+		fmt.Fprintf(d.w, "Removed %s %s\n", format.TypeName(p.from.t.typ), texts.Quote(p.from.path))
 	}
 	if is {
-		fmt.Fprintf(d.w, "New %s %s\n", base.TypeName(p.to.t.typ), textdiff.Quote(p.to.path))
+		fmt.Fprintf(d.w, "New %s %s\n", format.TypeName(p.to.t.typ), texts.Quote(p.to.path))
 	}
 }
 
@@ -302,11 +301,11 @@ func (d *differ) file(p *diffPair) error {
 		path, why = p.to.path, notShown(berr)
 	}
 	if why != nil {
-		if d.damage == nil && errors.Is(why, base.ErrDamaged) {
+		if d.damage == nil && errors.Is(why, format.ErrDamaged) {
 			d.damage = why
 		}
 		d.header(p, false)
-		fmt.Fprintf(d.w, "What %s held is not shown: %v\n", textdiff.Quote(path), why)
+		fmt.Fprintf(d.w, "What %s held is not shown: %v\n", texts.Quote(path), why)
 		return nil
 	}
 	if err := errors.Join(err, berr); err != nil {
@@ -333,21 +332,21 @@ func (d *differ) file(p *diffPair) error {
 	}
 	if aLarge || bLarge {
 		fmt.Fprintf(d.w, "File too large for a diff: %s and %s differ (%d and %d bytes)\n",
-			textdiff.Name(old), textdiff.Name(now), p.from.meta.Size, p.to.meta.Size)
+			texts.DiffName(old), texts.DiffName(now), p.from.meta.Size, p.to.meta.Size)
 		return nil
 	}
-	return textdiff.Unified(d.w, old, now, a, b)
+	return texts.Unified(d.w, old, now, a, b)
 }
 
 // notShown is why the diff goes on without a content, as people read it. It is nil if err is another error, or none. A look asks
 // for no rights, so a file that denies its owner reading is not shown.
 func notShown(err error) error {
 	switch {
-	case errors.Is(err, base.ErrEdited):
-		return base.ErrEdited
+	case errors.Is(err, format.ErrEdited):
+		return format.ErrEdited
 	case errors.Is(err, fs.ErrPermission):
 		return fs.ErrPermission
-	case errors.Is(err, base.ErrDamaged):
+	case errors.Is(err, format.ErrDamaged):
 		return err
 	}
 	return nil
@@ -355,7 +354,7 @@ func notShown(err error) error {
 
 func (d *differ) header(p *diffPair, same bool) {
 	left, right := p.from.path, p.to.path
-	fmt.Fprintf(d.w, "diff --git %s %s\n", textdiff.Quote("a/"+left), textdiff.Quote("b/"+right))
+	fmt.Fprintf(d.w, "diff --git %s %s\n", texts.Quote("a/"+left), texts.Quote("b/"+right))
 	switch {
 	case p.from.t == nil:
 		fmt.Fprintf(d.w, "new file mode %06o\n", p.to.meta.Mode)
@@ -369,7 +368,7 @@ func (d *differ) header(p *diffPair, same bool) {
 		if same {
 			similar = 100
 		}
-		fmt.Fprintf(d.w, "similarity index %d%%\nrename from %s\nrename to %s\n", similar, textdiff.Quote(left), textdiff.Quote(right))
+		fmt.Fprintf(d.w, "similarity index %d%%\nrename from %s\nrename to %s\n", similar, texts.Quote(left), texts.Quote(right))
 	}
 }
 

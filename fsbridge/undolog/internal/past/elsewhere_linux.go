@@ -8,11 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
-// elsewhere fails with [base.ErrElsewhere] if something goes that had another path then, and that neither comes back there nor keeps
+// elsewhere fails with [format.ErrElsewhere] if something goes that had another path then, and that neither comes back there nor keeps
 // another name: a step moved it to a name that is put back, or below one. Who restores one path does not ask for that.
 func (w *targetWriter) elsewhere() error {
 	if len(w.gone) == 0 {
@@ -25,7 +24,7 @@ func (w *targetWriter) elsewhere() error {
 	for _, l := range slices.Backward(w.v.layers) {
 		for _, n := range l.Order {
 			t := l.things[n.Obj]
-			if n.Created || t == nil || !t.now() || w.objs[t] != journal.NoObj || !goes(going, t) || !w.v.existed(t) {
+			if n.Created || t == nil || !t.now() || w.objs[t] != format.NoObj || !goes(going, t) || !w.v.existed(t) {
 				continue
 			}
 			then := l.PathAtStart(l.Nodes[n.Parent], n.Name)
@@ -37,7 +36,7 @@ func (w *targetWriter) elsewhere() error {
 				return err
 			}
 			if !stays {
-				return fmt.Errorf("%w: %q is what was %q; restore that first, or use --force", base.ErrElsewhere, t.folder().path(), then)
+				return fmt.Errorf("%w: %q is what was %q; restore that first, or use --force", format.ErrElsewhere, t.folder().path(), then)
 			}
 		}
 	}

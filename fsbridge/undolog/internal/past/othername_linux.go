@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // foundName is a name in the folder, as a walk sees it.
@@ -19,17 +19,17 @@ type foundName struct {
 // otherName keeps the file t where it is in the folder by a name that stays and that it had then, and returns its object, if it is
 // there what it was: the name that is brought back is one of the same file again. Else it returns NoObj, and the caller makes a
 // copy, since the other name keeps what it has now.
-func (w *targetWriter) otherName(t *thing) (journal.ObjID, error) {
+func (w *targetWriter) otherName(t *thing) (format.ObjID, error) {
 	at, err := w.stillNamed(t)
 	if at == nil || err != nil {
-		return journal.NoObj, err
+		return format.NoObj, err
 	}
 	if !w.v.unchanged(t) {
-		return journal.NoObj, nil
+		return format.NoObj, nil
 	}
 	parent, err := w.above(at.dir)
 	if err != nil {
-		return journal.NoObj, err
+		return format.NoObj, err
 	}
 	id, err := w.keep(t, parent, at.name, false)
 	if err == nil {
@@ -112,14 +112,14 @@ func (w *targetWriter) going(p *place) bool {
 }
 
 // above is the object of the directory d, which is in the folder and stays.
-func (w *targetWriter) above(d *thing) (journal.ObjID, error) {
+func (w *targetWriter) above(d *thing) (format.ObjID, error) {
 	if id, ok := w.dirs[d]; ok {
 		return id, nil
 	}
 	at := d.folder()
 	parent, err := w.above(at.dir)
 	if err != nil {
-		return journal.NoObj, err
+		return format.NoObj, err
 	}
 	return w.keep(d, parent, at.name, false)
 }

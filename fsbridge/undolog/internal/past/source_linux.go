@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -236,7 +235,7 @@ type packed struct {
 	i     int
 }
 
-func (s *packed) node() *pack.Node { return s.layer.Pack.At(s.i) }
+func (s *packed) node() *store.PackNode { return s.layer.Pack.At(s.i) }
 
 func (s *packed) stat() (hostfs.Stat, error) {
 	n := s.node()
@@ -311,7 +310,7 @@ func (s *recorded) adopted() *viewLayer             { return s.layer }
 // content writes nothing: the layer's records, which are put over it, hold all of it.
 func (s *recorded) content(int) error {
 	if !s.layer.Makeable(s.node) {
-		return fmt.Errorf("%w: the content of %q was not kept", base.ErrDamaged, s.node.Name)
+		return fmt.Errorf("%w: the content of %q was not kept", format.ErrDamaged, s.node.Name)
 	}
 	return nil
 }

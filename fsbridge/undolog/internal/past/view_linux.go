@@ -9,13 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 )
 
 // errNotKept: a step changed the file, and what it was would have been too much to keep.
-var errNotKept = fmt.Errorf("%w: the content of the file was too much to be kept", base.ErrDamaged)
+var errNotKept = fmt.Errorf("%w: the content of the file was too much to be kept", format.ErrDamaged)
 
 // thing is one file or directory, now or at some time before: what all the
 // layers of a [View] agree to be the same object.
@@ -82,7 +81,7 @@ func (t *thing) open(flags int) (int, error) {
 // viewLayer is one closed step, seen as what was true before it.
 type viewLayer struct {
 	*layer.Layer
-	things map[journal.ObjID]*thing
+	things map[format.ObjID]*thing
 	// What has a number now, and what had it before the step; nil: not asked for yet. The layer is complete then.
 	numbers, numbered map[hostfs.ID]*thing
 	twinAt            map[hostfs.ID]layer.Location // nil: not looked for yet
@@ -259,8 +258,8 @@ func (v *View) names(d *thing) (map[string]bool, error) {
 // Push adds the next older step: it finds its objects in the view so far. Without an error the
 // layer is the view's to close, with its step directory.
 func (v *View) Push(of *layer.Layer) error {
-	l := &viewLayer{Layer: of, things: map[journal.ObjID]*thing{}}
-	if l.Nodes[journal.RootObj] == nil {
+	l := &viewLayer{Layer: of, things: map[format.ObjID]*thing{}}
+	if l.Nodes[format.RootObj] == nil {
 		v.layers = append(v.layers, l)
 		return nil
 	}
@@ -272,9 +271,9 @@ func (v *View) Push(of *layer.Layer) error {
 			l.know(n, v.own(l, n))
 		}
 	}
-	l.know(l.Nodes[journal.RootObj], v.top)
+	l.know(l.Nodes[format.RootObj], v.top)
 	queue := append([]*layer.Node(nil), l.Order...)
-	for done := map[journal.ObjID]bool{}; len(queue) > 0; queue = queue[1:] {
+	for done := map[format.ObjID]bool{}; len(queue) > 0; queue = queue[1:] {
 		d := queue[0]
 		th := l.things[d.Obj]
 		if th == nil || done[d.Obj] || th.typ != unix.S_IFDIR {
@@ -366,7 +365,7 @@ func (v *View) found(d *thing, name string) (*thing, error) {
 
 // damaged is the error of who wants the content of n, which somebody has changed in the log.
 func damaged(n *layer.Node) error {
-	return fmt.Errorf("%w: what the log has of %q is not what it kept", base.ErrDamaged, n.Name)
+	return fmt.Errorf("%w: what the log has of %q is not what it kept", format.ErrDamaged, n.Name)
 }
 
 // unknown returns an error if what t held is not known: somebody has changed it since, and no layer has all of it.
@@ -401,7 +400,7 @@ func (v *View) unknown(t *thing, now *hostfs.Stat) error {
 	if !v.Edited(dir, name, now) {
 		return nil
 	}
-	return base.ErrEdited
+	return format.ErrEdited
 }
 
 // write writes the content that t had before the oldest layer to the new file out.
@@ -445,7 +444,7 @@ func (v *View) unwritten(t *thing, now *hostfs.Stat) bool {
 
 // meta returns the metadata of t before the oldest layer; xattrs counts if has.
 // Attributes that no layer knows are those of now, and read only for a copy.
-func (v *View) meta(t *thing, forCopy bool) (m journal.Meta, xattrs []hostfs.Xattr, has bool, err error) {
+func (v *View) meta(t *thing, forCopy bool) (m format.Meta, xattrs []hostfs.Xattr, has bool, err error) {
 	known := false
 	for i := len(v.layers) - 1; i >= 0; i-- {
 		l := v.layers[i]
@@ -465,7 +464,7 @@ func (v *View) meta(t *thing, forCopy bool) (m journal.Meta, xattrs []hostfs.Xat
 		if err != nil {
 			return m, nil, false, err
 		}
-		m = journal.MetaOf(&st, "")
+		m = format.MetaOf(&st, "")
 		if st.IsSymlink() {
 			if m.Target, err = t.symlink(); err != nil {
 				return m, nil, false, err

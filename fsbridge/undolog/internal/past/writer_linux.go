@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -22,10 +21,10 @@ const maxDepth = 4000
 type targetWriter struct {
 	v    *View
 	dir  *store.StepDir
-	w    *journal.Writer
-	objs map[*thing]journal.ObjID // of what is copied, and of the files that stay
-	dirs map[*thing]journal.ObjID // of the directories that stay
-	next journal.ObjID
+	w    *format.Writer
+	objs map[*thing]format.ObjID // of what is copied, and of the files that stay
+	dirs map[*thing]format.ObjID // of the directories that stay
+	next format.ObjID
 	back []binding // which get what they had, when all that stays is known
 	gone []place   // of these names, what is there now
 	// linked are the names in the folder of files that have several; nil: not looked for yet.
@@ -41,24 +40,24 @@ type place struct {
 
 // binding is a name in a directory that is in the folder, and what it was.
 type binding struct {
-	dir  journal.ObjID
+	dir  format.ObjID
 	name string
 	was  *thing
 }
 
 // WriteTarget writes what the view shows at a path, as the records and blobs of a new step
-// directory: applied, it brings the path back. Without force it fails with [base.ErrElsewhere] if what had another
+// directory: applied, it brings the path back. Without force it fails with [format.ErrElsewhere] if what had another
 // path then would be nowhere after that.
-func WriteTarget(ctx context.Context, v *View, dir *store.StepDir, step journal.Step, path []string, force bool) error {
-	w := &targetWriter{v: v, dir: dir, objs: map[*thing]journal.ObjID{}, dirs: map[*thing]journal.ObjID{}}
+func WriteTarget(ctx context.Context, v *View, dir *store.StepDir, step format.Step, path []string, force bool) error {
+	w := &targetWriter{v: v, dir: dir, objs: map[*thing]format.ObjID{}, dirs: map[*thing]format.ObjID{}}
 	if err := w.write(ctx, step, path); err != nil || force {
 		return err
 	}
 	return w.elsewhere()
 }
 
-func (w *targetWriter) write(ctx context.Context, step journal.Step, parts []string) (err error) {
-	if w.w, err = journal.Create(w.dir.FD, &step, false); err != nil {
+func (w *targetWriter) write(ctx context.Context, step format.Step, parts []string) (err error) {
+	if w.w, err = format.CreateJournal(w.dir.FD, &step, false); err != nil {
 		return err
 	}
 	defer func() {
@@ -66,8 +65,8 @@ func (w *targetWriter) write(ctx context.Context, step journal.Step, parts []str
 			err = cerr
 		}
 	}()
-	w.next = journal.RootObj
-	top, err := w.keep(w.v.top, journal.NoObj, "", len(parts) == 0)
+	w.next = format.RootObj
+	top, err := w.keep(w.v.top, format.NoObj, "", len(parts) == 0)
 	if err != nil {
 		return err
 	}
@@ -113,7 +112,7 @@ func (w *targetWriter) write(ctx context.Context, step journal.Step, parts []str
 }
 
 // name keeps what is name in the directory in, the object dir, if it was that then, or notes what it was.
-func (w *targetWriter) name(ctx context.Context, in *thing, dir journal.ObjID, name string, was, now *thing) error {
+func (w *targetWriter) name(ctx context.Context, in *thing, dir format.ObjID, name string, was, now *thing) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -124,7 +123,7 @@ func (w *targetWriter) name(ctx context.Context, in *thing, dir journal.ObjID, n
 		if touched, err := w.v.touched(was); err != nil || !touched {
 			return err
 		}
-		if w.objs[was] != journal.NoObj { // by another name
+		if w.objs[was] != format.NoObj { // by another name
 			return nil
 		}
 		id, err := w.keep(now, dir, name, true)
@@ -147,14 +146,14 @@ func (w *targetWriter) name(ctx context.Context, in *thing, dir journal.ObjID, n
 // bringBack gives the noted names what they had: a file that stays by another name, or a copy.
 func (w *targetWriter) bringBack(ctx context.Context) error {
 	for _, b := range w.back {
-		old := journal.NoObj
+		old := format.NoObj
 		if b.was != nil {
 			var err error
 			if old, err = w.copy(ctx, b.was, 0); err != nil {
 				return fmt.Errorf("%s: %w", b.name, err)
 			}
 		}
-		if err := w.w.Append(new(journal.Batch).Binding(b.dir, b.name, old)); err != nil {
+		if err := w.w.Append(new(format.Batch).Binding(b.dir, b.name, old)); err != nil {
 			return err
 		}
 	}
@@ -162,7 +161,7 @@ func (w *targetWriter) bringBack(ctx context.Context) error {
 }
 
 // inside goes through a directory that is in the folder now as it was then.
-func (w *targetWriter) inside(ctx context.Context, d *thing, id journal.ObjID) error {
+func (w *targetWriter) inside(ctx context.Context, d *thing, id format.ObjID) error {
 	names, err := w.v.names(d)
 	if err != nil {
 		return err
@@ -197,33 +196,33 @@ func (w *targetWriter) inside(ctx context.Context, d *thing, id journal.ObjID) e
 
 // keep records an object that stays in the folder: as it was then, or (its
 // parents) as it is now.
-func (w *targetWriter) keep(t *thing, parent journal.ObjID, name string, past bool) (journal.ObjID, error) {
+func (w *targetWriter) keep(t *thing, parent format.ObjID, name string, past bool) (format.ObjID, error) {
 	id := w.next
 	w.next++
 	if t.typ == unix.S_IFDIR {
 		w.dirs[t] = id
 	}
-	r := journal.Object{Obj: id, ID: w.dir.Volumes.Disk(t.id), Parent: parent, Name: name}
+	r := format.Object{Obj: id, ID: w.dir.Volumes.Disk(t.id), Parent: parent, Name: name}
 	var xattrs []hostfs.Xattr
 	has := false
 	if past {
 		var err error
 		if r.Meta, xattrs, has, err = w.v.meta(t, false); err != nil {
-			return journal.NoObj, err
+			return format.NoObj, err
 		}
 	} else {
 		st, err := t.stat()
 		if err != nil {
-			return journal.NoObj, err
+			return format.NoObj, err
 		}
-		r.Meta = journal.MetaOf(&st, "")
+		r.Meta = format.MetaOf(&st, "")
 	}
-	records := new(journal.Batch).Object(&r)
+	records := new(format.Batch).Object(&r)
 	if has {
 		records.Xattrs(id, xattrs)
 	}
 	if err := w.w.Append(records); err != nil {
-		return journal.NoObj, err
+		return format.NoObj, err
 	}
 	if past && t.typ == unix.S_IFREG {
 		return id, w.ranges(t, id, r.Meta.Size)
@@ -232,7 +231,7 @@ func (w *targetWriter) keep(t *thing, parent journal.ObjID, name string, past bo
 }
 
 // ranges records the bytes of a file that the layers captured.
-func (w *targetWriter) ranges(t *thing, id journal.ObjID, size int64) error {
+func (w *targetWriter) ranges(t *thing, id format.ObjID, size int64) error {
 	type span struct{ off, end int64 }
 	var spans []span
 	for _, l := range w.v.layers {
@@ -259,11 +258,11 @@ func (w *targetWriter) ranges(t *thing, id journal.ObjID, size int64) error {
 	if err != nil {
 		return err
 	}
-	var records journal.Batch
+	var records format.Batch
 	for end, i := int64(0), 0; i < len(spans); i++ {
 		s := span{max(spans[i].off, end), spans[i].end}
 		if s.off < s.end {
-			r := journal.Content{Obj: id, Off: s.off, Len: s.end - s.off, Enc: journal.EncClone, Blob: 1}
+			r := format.Content{Obj: id, Off: s.off, Len: s.end - s.off, Enc: format.EncClone, Blob: 1}
 			records.Content(&r, nil)
 			end = s.end
 		}
@@ -274,22 +273,22 @@ func (w *targetWriter) ranges(t *thing, id journal.ObjID, size int64) error {
 // copy puts a copy of a thing of the past, and all that was inside, into the
 // target's blobs and records it as retained there. Another name of the same
 // file is the same object.
-func (w *targetWriter) copy(ctx context.Context, t *thing, depth int) (journal.ObjID, error) {
-	if id := w.objs[t]; id != journal.NoObj {
+func (w *targetWriter) copy(ctx context.Context, t *thing, depth int) (format.ObjID, error) {
+	if id := w.objs[t]; id != format.NoObj {
 		return id, nil
 	}
-	if id, err := w.otherName(t); id != journal.NoObj || err != nil {
+	if id, err := w.otherName(t); id != format.NoObj || err != nil {
 		return id, err
 	}
 	if err := ctx.Err(); err != nil {
-		return journal.NoObj, err
+		return format.NoObj, err
 	}
 	if depth > maxDepth {
-		return journal.NoObj, fmt.Errorf("directories too deep: %w", unix.ENAMETOOLONG)
+		return format.NoObj, fmt.Errorf("directories too deep: %w", unix.ENAMETOOLONG)
 	}
 	m, xattrs, has, err := w.v.meta(t, true)
 	if err != nil {
-		return journal.NoObj, err
+		return format.NoObj, err
 	}
 	id := w.next
 	w.next++
@@ -301,40 +300,40 @@ func (w *targetWriter) copy(ctx context.Context, t *thing, depth int) (journal.O
 		return err
 	})
 	if err != nil {
-		return journal.NoObj, err
+		return format.NoObj, err
 	}
-	r := journal.Object{Obj: id, ID: w.dir.Volumes.Disk(st.ID), Meta: m}
-	records := new(journal.Batch).Object(&r)
+	r := format.Object{Obj: id, ID: w.dir.Volumes.Disk(st.ID), Meta: m}
+	records := new(format.Batch).Object(&r)
 	if has {
 		records.Xattrs(id, xattrs)
 	}
 	if err := w.w.Append(records.Retain(id)); err != nil {
-		return journal.NoObj, err
+		return format.NoObj, err
 	}
 	if t.typ != unix.S_IFDIR {
 		return id, nil
 	}
 	names, err := w.v.names(t)
 	if err != nil {
-		return journal.NoObj, err
+		return format.NoObj, err
 	}
 	for name := range names {
 		was, err := w.v.lookup(t, name)
 		if err != nil || was == nil {
-			return journal.NoObj, errors.Join(err, fmt.Errorf("%w: %q is not in the past", base.ErrDamaged, name))
+			return format.NoObj, errors.Join(err, fmt.Errorf("%w: %q is not in the past", format.ErrDamaged, name))
 		}
 		old, err := w.copy(ctx, was, depth+1)
 		if err != nil {
-			return journal.NoObj, err
+			return format.NoObj, err
 		}
-		if err := w.w.Append(new(journal.Batch).Binding(id, name, old)); err != nil {
-			return journal.NoObj, err
+		if err := w.w.Append(new(format.Batch).Binding(id, name, old)); err != nil {
+			return format.NoObj, err
 		}
 	}
 	return id, nil
 }
 
-func (w *targetWriter) copyOne(t *thing, m *journal.Meta, dir int, name string, xattrs []hostfs.Xattr, has bool) (st hostfs.Stat, err error) {
+func (w *targetWriter) copyOne(t *thing, m *format.Meta, dir int, name string, xattrs []hostfs.Xattr, has bool) (st hostfs.Stat, err error) {
 	fd, err := hostfs.MakeAt(dir, name, t.typ|0o600, m.Target, func(fd int) error {
 		if err := layer.Bare(fd, t.typ, xattrs); err != nil {
 			return err

@@ -4,8 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // putBarrier adds a barrier with its paths. It needs mu, as all here do.
@@ -34,7 +33,7 @@ func (t *Table) setWas(id uint64, path string, was uint64) {
 		b.was = map[string]uint64{}
 	}
 	b.was[path] = was
-	t.buf = binary.LittleEndian.AppendUint64(wire.AppendString(binary.AppendUvarint(append(t.buf, opWas), id), path), was)
+	t.buf = binary.LittleEndian.AppendUint64(format.AppendString(binary.AppendUvarint(append(t.buf, opWas), id), path), was)
 }
 
 // addBarrierPath appends a path, unless it was the last one.
@@ -49,7 +48,7 @@ func (t *Table) addBarrierPath(id uint64, path string) {
 	}
 	b.paths = append(b.paths, path)
 	p := binary.AppendUvarint(append(t.buf, opPath), id)
-	t.buf = wire.AppendString(p, path)
+	t.buf = format.AppendString(p, path)
 }
 
 func (t *Table) dropBarrier(id uint64) {
@@ -65,7 +64,7 @@ func (t *Table) findBarrier(id uint64) int {
 
 // StepRef names a step and its place in time.
 type StepRef struct {
-	ID  base.StepID
+	ID  format.StepID
 	Seq uint64
 }
 
@@ -103,8 +102,8 @@ func (t *Table) crossed(kept []StepRef, touched func(path string) bool) {
 
 // since returns the barriers that an undo down to the step with the given seq
 // would cross, oldest first.
-func (t *Table) since(seq uint64) []base.Barrier {
-	var out []base.Barrier
+func (t *Table) since(seq uint64) []format.Barrier {
+	var out []format.Barrier
 	for _, b := range t.barriers {
 		if b.seq >= seq {
 			out = append(out, b.public())
@@ -113,6 +112,6 @@ func (t *Table) since(seq uint64) []base.Barrier {
 	return out
 }
 
-func (b *barrier) public() base.Barrier {
-	return base.Barrier{ID: b.id, After: b.after, At: b.at, Paths: slices.Clone(b.paths)}
+func (b *barrier) public() format.Barrier {
+	return format.Barrier{ID: b.id, After: b.after, At: b.at, Paths: slices.Clone(b.paths)}
 }

@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // load reads the content of a stamps file into an empty table and returns how
@@ -23,29 +22,29 @@ func (t *Table) load(content []byte) (good int64, err error) {
 	b := content[len(magic):]
 	good = int64(len(magic))
 	for len(b) > 0 {
-		if len(b) < wire.HeaderSize {
+		if len(b) < format.RecordHeaderSize {
 			return good, fmt.Errorf("%w: torn frame", errDamaged)
 		}
-		n, sum := wire.Header(b)
-		if n > frameAccept || int(n) > len(b)-wire.HeaderSize {
+		n, sum := format.RecordHeader(b)
+		if n > frameAccept || int(n) > len(b)-format.RecordHeaderSize {
 			return good, fmt.Errorf("%w: torn frame", errDamaged)
 		}
-		payload := b[wire.HeaderSize:][:n]
-		if wire.Sum(payload) != sum {
+		payload := b[format.RecordHeaderSize:][:n]
+		if format.Sum(payload) != sum {
 			return good, fmt.Errorf("%w: wrong checksum", errDamaged)
 		}
 		if err := t.replay(payload); err != nil {
 			return good, err
 		}
-		b = b[wire.HeaderSize+n:]
-		good += wire.HeaderSize + int64(n)
+		b = b[format.RecordHeaderSize+n:]
+		good += format.RecordHeaderSize + int64(n)
 	}
 	return good, nil
 }
 
 // replay applies the operations of one frame.
 func (t *Table) replay(p []byte) error {
-	d := decoder{Decoder: wire.NewDecoder(p)}
+	d := decoder{Decoder: format.NewDecoder(p)}
 	for d.Left() > 0 {
 		op := d.Byte()
 		t.replayOp(op, &d)
@@ -59,7 +58,7 @@ func (t *Table) replay(p []byte) error {
 
 // opLen returns the length of the operation at the start of p.
 func opLen(p []byte) (int, error) {
-	d := decoder{Decoder: wire.NewDecoder(p), skim: true}
+	d := decoder{Decoder: format.NewDecoder(p), skim: true}
 	(*Table)(nil).replayOp(d.Byte(), &d)
 	return d.Off(), d.Err()
 }
@@ -111,7 +110,7 @@ func (t *Table) replayOp(op byte, d *decoder) {
 			t.forget()
 		}
 	case opBarrier:
-		b := barrier{id: d.uint(), after: base.StepID(d.Int()), seq: d.uint(), at: time.Unix(0, d.Int())}
+		b := barrier{id: d.uint(), after: format.StepID(d.Int()), seq: d.uint(), at: time.Unix(0, d.Int())}
 		if d.use() {
 			t.putBarrier(b)
 		}
@@ -144,7 +143,7 @@ func (t *Table) fromFile(id hostfs.ID) hostfs.ID {
 
 // decoder reads operations; with skim it only measures them.
 type decoder struct {
-	wire.Decoder
+	format.Decoder
 	skim bool
 }
 

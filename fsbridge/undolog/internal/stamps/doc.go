@@ -21,7 +21,7 @@
 //
 // # Format
 //
-// The file "stamps" is "undostm1", then frames (package wire) of at most 2 MiB of
+// The file "stamps" is "undostm1", then frames (package format) of at most 2 MiB of
 // operations. Frames are appended; the file is rewritten
 // as a whole when most of it is of no use any more. A torn tail is cut.
 //

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // edited takes in paths that were changed from outside: a barrier, or with
 // WarnOnly a warning. It needs mu; the warning is returned to be given when no
 // lock is held.
-func (t *Table) edited(paths []string) (*base.Barrier, *base.Warning, error) {
+func (t *Table) edited(paths []string) (*format.Barrier, *format.Warning, error) {
 	after, ok := t.cfg.Newest()
 	if !ok {
 		t.was = nil
@@ -24,7 +24,7 @@ func (t *Table) edited(paths []string) (*base.Barrier, *base.Warning, error) {
 }
 
 // editedAfter is edited after a step. It needs mu.
-func (t *Table) editedAfter(after StepRef, paths []string) (*base.Barrier, *base.Warning, error) {
+func (t *Table) editedAfter(after StepRef, paths []string) (*format.Barrier, *format.Warning, error) {
 	was := t.was
 	t.was = nil
 	if len(paths) == 0 {
@@ -45,13 +45,13 @@ func (t *Table) editedAfter(after StepRef, paths []string) (*base.Barrier, *base
 	return &pub, nil, t.flush()
 }
 
-func externalWarning(paths []string) *base.Warning {
-	return &base.Warning{Code: base.WarnExternal, Paths: slices.Clone(paths[:min(len(paths), base.HistoryPaths)]),
+func externalWarning(paths []string) *format.Warning {
+	return &format.Warning{Code: format.WarnExternal, Paths: slices.Clone(paths[:min(len(paths), format.HistoryPaths)]),
 		Message: fmt.Sprintf("%d path(s) changed outside the sandbox (first: %q); an undo may overwrite them", len(paths), paths[0])}
 }
 
 // tell gives a warning, if there is one. No lock is held.
-func (t *Table) tell(w *base.Warning) {
+func (t *Table) tell(w *format.Warning) {
 	if w != nil {
 		t.cfg.Warn(*w)
 	}
@@ -60,7 +60,7 @@ func (t *Table) tell(w *base.Warning) {
 // Check compares what x names with the folder, makes a barrier of what differs, and
 // returns every barrier that an undo down to the step with the seq oldest would
 // cross, oldest first.
-func (t *Table) Check(x *Touched, oldest uint64) ([]base.Barrier, error) {
+func (t *Table) Check(x *Touched, oldest uint64) ([]format.Barrier, error) {
 	t.Mu.Lock()
 	edited, err := t.compare(t.cfg.Root, x, taking, t.cfg.Unseen)
 	_, warning, eerr := t.edited(edited)
@@ -78,7 +78,7 @@ func (t *Table) Check(x *Touched, oldest uint64) ([]base.Barrier, error) {
 // Peek is check for what no kept step left: the barrier of what differs is only
 // returned, and found again the next time. With undone, x is of steps that are undone: what was taken in as an edit
 // after that is found, too.
-func (t *Table) Peek(x *Touched, undone bool) ([]base.Barrier, error) {
+func (t *Table) Peek(x *Touched, undone bool) ([]format.Barrier, error) {
 	t.Mu.Lock()
 	how := looking
 	if undone {
@@ -94,12 +94,12 @@ func (t *Table) Peek(x *Touched, undone bool) ([]base.Barrier, error) {
 		return nil, nil
 	}
 	after, _ := t.cfg.Newest()
-	return []base.Barrier{{After: after.ID, At: t.cfg.Now(), Paths: edited}}, nil
+	return []format.Barrier{{After: after.ID, At: t.cfg.Now(), Paths: edited}}, nil
 }
 
 // Barriers returns the barriers that an undo down to the step with the given
 // seq would cross, oldest first.
-func (t *Table) Barriers(seq uint64) []base.Barrier {
+func (t *Table) Barriers(seq uint64) []format.Barrier {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
 	return t.since(seq)
@@ -146,7 +146,7 @@ func (t *Table) Forget(seq uint64) error {
 // Doubt says that how the steps up to seq left their files is not known completely: whoever undoes
 // one of them is asked.
 func (t *Table) Doubt(seq uint64) error {
-	t.cfg.Warn(base.Warning{Code: base.WarnDamaged, Message: "a part of the record of how the steps left their files is lost: " +
+	t.cfg.Warn(format.Warning{Code: format.WarnDamaged, Message: "a part of the record of how the steps left their files is lost: " +
 		"what an undo would overwrite may have been changed outside the sandbox since, and counts as if it were"})
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
@@ -250,7 +250,7 @@ func (e *Edits) End() {
 	t.Mu.Lock()
 	late := e.late
 	e.barrier, e.late = 0, nil
-	var w *base.Warning
+	var w *format.Warning
 	if len(late) > 0 {
 		_, w, _ = t.edited(late)
 	}

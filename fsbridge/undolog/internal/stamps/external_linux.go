@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // InMotion is what [Table.External] asks about what was touched since the stamps were taken. Its methods are called
@@ -32,7 +32,7 @@ type InMotion interface {
 // the time since the last change inside. What the
 // kept steps touched and is not as they left it becomes one
 // barrier, which is returned, or a warning. What the open step has touched is left to the check at undo.
-func (t *Table) External(ctx context.Context, paths []string, moving InMotion) (out base.Outside, err error) {
+func (t *Table) External(ctx context.Context, paths []string, moving InMotion) (out format.Outside, err error) {
 	x := externalCheck{t: t, moving: moving}
 	dirs := make(map[string][]string) // a batch has many names of few directories
 	for _, p := range paths {

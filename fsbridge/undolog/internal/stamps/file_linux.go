@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -54,7 +53,7 @@ type Config struct {
 	Dir  int          // the undo directory
 	Root *hostfs.Root // the working folder
 	// Volumes translates between inodes as the kernel names them and as they stand in the log.
-	Volumes *journal.Volumes
+	Volumes *format.Volumes
 	// WarnOnly makes a warning of an edit, in place of a barrier.
 	WarnOnly bool
 	// Unseen tells what is not captured, so that its changes say nothing.
@@ -64,7 +63,7 @@ type Config struct {
 	Newest      func() (StepRef, bool)
 	NextBarrier func() (uint64, error)
 	Now         func() time.Time
-	Warn        func(base.Warning) // called without locks held
+	Warn        func(format.Warning) // called without locks held
 	Log         *slog.Logger
 }
 

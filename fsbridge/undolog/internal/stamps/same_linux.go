@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/gitindex"
+	"github.com/codeagent/sandbox/fsbridge/gitfiles"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
@@ -63,7 +63,7 @@ func (t *Table) holdsTheSame(k nameKey, want nameValue, n *Seen) bool {
 		if want.same != absent {
 			return false
 		}
-	case want.same != t.sameOf(n, &left{1, gitindex.MaxBytes}):
+	case want.same != t.sameOf(n, &left{1, gitfiles.MaxIndexBytes}):
 		return false
 	}
 	t.accept(n)
@@ -75,10 +75,10 @@ func (t *Table) sameOf(n *Seen, budget *left) uint64 {
 	if n.Stat == nil || !n.Stat.IsRegular() && !n.Stat.IsSymlink() {
 		return 0
 	}
-	index := gitindex.Is(n.Name) && n.Stat.IsRegular()
+	index := gitfiles.IsIndex(n.Name) && n.Stat.IsRegular()
 	most := int64(sameFile)
 	if index {
-		most = gitindex.MaxBytes
+		most = gitfiles.MaxIndexBytes
 	}
 	if n.Stat.Size > most || !budget.take(n.Stat.Size) {
 		return 0
@@ -103,7 +103,7 @@ func (t *Table) sameOf(n *Seen, budget *left) uint64 {
 	if err != nil {
 		return 0
 	}
-	if sum, ok := gitindex.Digest(content); index && ok {
+	if sum, ok := gitfiles.IndexDigest(content); index && ok {
 		content = sum[:]
 	}
 	h := sha256.New()
@@ -173,7 +173,7 @@ func (t *Table) takenBack(b *barrier, path string) bool {
 		return was == absent
 	}
 	n.Stat = &st
-	return err == nil && was == t.sameOf(&n, &left{1, gitindex.MaxBytes})
+	return err == nil && was == t.sameOf(&n, &left{1, gitfiles.MaxIndexBytes})
 }
 
 // contentAt reads a small file, or where a symlink leads to.

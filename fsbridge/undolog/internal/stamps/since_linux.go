@@ -5,14 +5,14 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // Since finds, among what t names, what somebody changed after a moment: t is of a step with the
 // records r that was interrupted then and of which no stamps were taken. What changed before is the
 // step's own. In doubt it is an edit. Of a pre-existing directory only the attributes count, as what was
 // put into it does not stand in the way.
-func (s *Table) Since(t *Touched, r *journal.Set, after time.Time) (edited []string, err error) {
+func (s *Table) Since(t *Touched, r *format.RecordSet, after time.Time) (edited []string, err error) {
 	limit, untouched := after.UnixNano(), untouchedNames(r)
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -42,13 +42,13 @@ type place struct {
 }
 
 // untouchedNames are the names of recorded objects whose bindings were not touched.
-func untouchedNames(r *journal.Set) map[place]bool {
+func untouchedNames(r *format.RecordSet) map[place]bool {
 	out := map[place]bool{}
 	for _, o := range r.Objects {
-		if o.Created || o.Parent == journal.NoObj || r.Freed[o.Obj] {
+		if o.Created || o.Parent == format.NoObj || r.Freed[o.Obj] {
 			continue
 		}
-		if _, touched := r.Bindings[journal.Key{Dir: o.Parent, Name: o.Name}]; !touched {
+		if _, touched := r.Bindings[format.RecordKey{Dir: o.Parent, Name: o.Name}]; !touched {
 			out[place{r.Objects[o.Parent].ID, o.Name}] = true
 		}
 	}

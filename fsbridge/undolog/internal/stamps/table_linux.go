@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // The stamp table remembers how the kept steps left what they touched, so that
@@ -33,7 +31,7 @@ type Table struct {
 
 	Mu      sync.Mutex
 	root    hostfs.ID
-	volumes *journal.Volumes
+	volumes *format.Volumes
 	coarse  bool // ctime is tick-grained: small contents are hashed, too
 
 	dirs   map[hostfs.ID]uint32
@@ -102,10 +100,10 @@ const (
 	stayed      // it was left when an undo or a redo was forced: that was asked for, and the steps' records do not fit it
 )
 
-// barrier is a [base.Barrier] with the order of its step.
+// barrier is a [format.Barrier] with the order of its step.
 type barrier struct {
 	id    uint64
-	after base.StepID
+	after format.StepID
 	seq   uint64
 	at    time.Time
 	paths []string
@@ -147,7 +145,7 @@ const (
 
 var errDamaged = errors.New("undolog: damaged stamps file")
 
-func newTable(root hostfs.ID, v *journal.Volumes, sink Sink) *Table {
+func newTable(root hostfs.ID, v *format.Volumes, sink Sink) *Table {
 	t := &Table{root: root, volumes: v, file: sink}
 	t.clear()
 	return t
@@ -367,8 +365,8 @@ func frames(out, ops []byte) []byte {
 			n += size
 		}
 		start := len(out)
-		out = append(wire.Begin(out), ops[:n]...)
-		wire.End(out[start:])
+		out = append(format.BeginRecord(out), ops[:n]...)
+		format.EndRecord(out[start:])
 		ops = ops[n:]
 	}
 	return out

@@ -12,8 +12,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // memSink keeps a stamps file in memory.
@@ -23,7 +22,7 @@ func (m *memSink) Append(b []byte) error  { m.b = append(m.b, b...); return nil 
 func (m *memSink) Replace(b []byte) error { m.b = bytes.Clone(b); return nil }
 
 func newTestTable(root hostfs.ID, sink Sink) *Table {
-	return newTable(root, journal.NewVolumes(root.Dev, map[uint64]uint64{journal.OtherVolume + 6: 6}, func(dev uint64) uint64 { return journal.OtherVolume + dev }), sink)
+	return newTable(root, format.NewVolumes(root.Dev, map[uint64]uint64{format.OtherVolume + 6: 6}, func(dev uint64) uint64 { return format.OtherVolume + dev }), sink)
 }
 
 // someStamps is a table with one of everything.
@@ -41,7 +40,7 @@ func someStamps(t testing.TB) (*Table, *memSink) {
 		s.putName(0, "absent", 0)
 		s.dropInode(hostfs.ID{Dev: 5, Ino: 1004})
 		s.putDir(2, hostfs.ID{Dev: 5, Ino: 900 + seq}, true)
-		s.putBarrier(barrier{id: seq, after: base.StepID(seq), seq: seq, at: time.Unix(0, int64(seq)), paths: []string{"a\n", "b\xff"}})
+		s.putBarrier(barrier{id: seq, after: format.StepID(seq), seq: seq, at: time.Unix(0, int64(seq)), paths: []string{"a\n", "b\xff"}})
 		if err := s.flush(); err != nil {
 			t.Fatal(err)
 		}

@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/sight"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // Touched names what a step, an undo or a redo changed: by directory, the
@@ -32,7 +31,7 @@ type Touched struct {
 	// closed, if it is not 0, is when the step was over. What has a later ctime was changed since.
 	closed int64
 	// looks is what was seen already, by directory.
-	looks map[hostfs.ID]*sight.Look
+	looks map[hostfs.ID]*store.Look
 }
 
 // NewTouched makes an empty Touched.
@@ -42,14 +41,14 @@ func NewTouched() *Touched {
 
 // Add takes in what the journal of a step names: touched bindings, and the
 // place of each recorded object.
-func (t *Touched) Add(r *journal.Set) *Touched {
+func (t *Touched) Add(r *format.RecordSet) *Touched {
 	for k := range r.Bindings {
 		dir := r.Objects[k.Dir].ID
 		t.names[dir] = append(t.names[dir], k.Name)
 	}
 	for _, o := range r.Objects {
 		parent := hostfs.ID{}
-		if o.Parent != journal.NoObj {
+		if o.Parent != format.NoObj {
 			parent = r.Objects[o.Parent].ID
 		}
 		t.addObject(o, parent)
@@ -57,12 +56,12 @@ func (t *Touched) Add(r *journal.Set) *Touched {
 	return t
 }
 
-func (t *Touched) addObject(o *journal.Object, parent hostfs.ID) {
+func (t *Touched) addObject(o *format.Object, parent hostfs.ID) {
 	if o.Created {
 		return
 	}
 	t.known[o.ID] = struct{}{}
-	if o.Obj != journal.RootObj && o.Parent != journal.NoObj { // else it is somewhere in the folder, or in a blob and perhaps in the folder, too
+	if o.Obj != format.RootObj && o.Parent != format.NoObj { // else it is somewhere in the folder, or in a blob and perhaps in the folder, too
 		t.names[parent] = append(t.names[parent], o.Name)
 	}
 	if o.Meta.Nlink > 1 && o.Meta.Mode&unix.S_IFMT != unix.S_IFDIR {
@@ -72,25 +71,25 @@ func (t *Touched) addObject(o *journal.Object, parent hostfs.ID) {
 
 // TouchedBy reads from the journal of the step directory behind dirfd what the
 // step touched, in one pass and without keeping the records.
-func TouchedBy(dirfd int, v *journal.Volumes) (*Touched, error) {
+func TouchedBy(dirfd int, v *format.Volumes) (*Touched, error) {
 	fd, err := hostfs.OpenRegular(dirfd, "journal")
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", base.ErrDamaged, err)
+		return nil, fmt.Errorf("%w: %w", format.ErrDamaged, err)
 	}
 	defer hostfs.Close(fd)
-	t, ids := NewTouched(), map[journal.ObjID]hostfs.ID{}
-	err = journal.Scan(fd, func(kind journal.Type, p []byte, _ int64) error {
+	t, ids := NewTouched(), map[format.ObjID]hostfs.ID{}
+	err = format.ScanJournal(fd, func(kind format.RecordType, p []byte, _ int64) error {
 		switch kind {
-		case journal.TypeObject:
-			o, err := journal.DecodeObject(p)
+		case format.TypeObject:
+			o, err := format.DecodeObject(p)
 			if err != nil {
 				return err
 			}
 			o.ID = v.Live(o.ID)
 			ids[o.Obj] = o.ID
 			t.addObject(&o, ids[o.Parent])
-		case journal.TypeBinding:
-			b, err := journal.DecodeBinding(p)
+		case format.TypeBinding:
+			b, err := format.DecodeBinding(p)
 			if err != nil {
 				return err
 			}
@@ -98,9 +97,9 @@ func TouchedBy(dirfd int, v *journal.Volumes) (*Touched, error) {
 		}
 		return nil
 	})
-	var torn *journal.TornError
+	var torn *format.TornError
 	if err != nil && !errors.As(err, &torn) {
-		return nil, fmt.Errorf("%w: %w", base.ErrDamaged, err)
+		return nil, fmt.Errorf("%w: %w", format.ErrDamaged, err)
 	}
 	return t, nil
 }
@@ -134,7 +133,7 @@ func (t *Touched) changedSince(st *hostfs.Stat) bool {
 }
 
 // Seen adds what was looked at already.
-func (t *Touched) Seen(looks map[hostfs.ID]*sight.Look) { t.looks = looks }
+func (t *Touched) Seen(looks map[hostfs.ID]*store.Look) { t.looks = looks }
 
 // Replaced adds what an apply replaced (nil: nothing is kept of it), and the
 // directories that it made anew, old to new.
@@ -186,7 +185,7 @@ func gone(err error) error {
 func (s *Table) Settle(root *hostfs.Root, seq uint64, t *Touched) error {
 	s.Mu.Lock()
 	since, err := s.settle(root, seq, t)
-	var warning *base.Warning
+	var warning *format.Warning
 	if len(since) > 0 {
 		var eerr error
 		_, warning, eerr = s.edited(since)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/sight"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 type seenDir struct {
@@ -104,7 +104,7 @@ func (v *visitor) visitDir(d seenDir) {
 		if !first {
 			v.mu.Unlock()
 		}
-		some := make([]sight.Sight, min(len(names), 128))
+		some := make([]store.Sight, min(len(names), 128))
 		for i, name := range names[:len(some)] {
 			some[i].Name = name
 			some[i].Stat, some[i].Err = hostfs.StatAt(fd, name)
@@ -120,7 +120,7 @@ func (v *visitor) visitDir(d seenDir) {
 
 // known says what is known already of a directory, and which names are to be
 // looked at; without complete there may be more.
-func (v *visitor) known(d seenDir) (seen []sight.Sight, names []string, complete bool) {
+func (v *visitor) known(d seenDir) (seen []store.Sight, names []string, complete bool) {
 	w := v.t.looks[d.id]
 	if d.inside && (w == nil || !w.All) {
 		return nil, nil, false
@@ -177,7 +177,7 @@ func (v *visitor) open(d seenDir, names []string, list bool) (fd int, all []stri
 // saw passes on what was seen of names in the directory d behind fd, or, if that
 // is negative, what was looked at before. A directory that cannot be looked into
 // any more has no more names. It needs mu.
-func (v *visitor) saw(d seenDir, fd int, sights []sight.Sight) (more bool, err error) {
+func (v *visitor) saw(d seenDir, fd int, sights []store.Sight) (more bool, err error) {
 	s := Seen{Dir: d.id, Path: d.path, FD: fd, Inside: d.inside}
 	for i := range sights {
 		x := &sights[i]

@@ -12,13 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // Blob is one entry below blobs/ that is an adopted inode.
 type Blob struct {
-	Obj  journal.ObjID
+	Obj  format.ObjID
 	Stat hostfs.Stat
 }
 
@@ -66,10 +65,10 @@ func EachAdopted(dirfd int, f func(b *Blob)) (others int, err error) {
 }
 
 // ParseBlob is the inverse of BlobName and refuses everything else.
-func ParseBlob(name string) (obj journal.ObjID, ok bool) {
+func ParseBlob(name string) (obj format.ObjID, ok bool) {
 	n, err := strconv.ParseUint(name, 10, 32)
-	obj = journal.ObjID(n)
-	return obj, err == nil && obj != journal.NoObj && n <= journal.MaxObjects && BlobName(obj) == name
+	obj = format.ObjID(n)
+	return obj, err == nil && obj != format.NoObj && n <= format.MaxObjects && BlobName(obj) == name
 }
 
 // ParseShard is the inverse of NameOfShard and refuses everything else.
@@ -85,25 +84,25 @@ func ParseShard(name string) (n uint64, ok bool) {
 // Nobody writes to a content blob once its record is in the journal, so that one that is newer than the
 // journal was changed by somebody else.
 // bad are the objects with damaged contents; err says what is wrong with one.
-func (d *StepDir) VerifyContents(rec *journal.Set) (bad map[journal.ObjID]bool, err error) {
+func (d *StepDir) VerifyContents(rec *format.RecordSet) (bad map[format.ObjID]bool, err error) {
 	written, err := hostfs.StatAt(d.FD, "journal")
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", base.ErrDamaged, err)
+		return nil, fmt.Errorf("%w: %w", format.ErrDamaged, err)
 	}
-	bad = map[journal.ObjID]bool{}
+	bad = map[format.ObjID]bool{}
 	for _, list := range rec.Contents {
 		for i := range list {
 			if verr := d.verifyContent(&list[i], written.Mtime); verr != nil {
 				bad[list[i].Obj] = true
-				err = fmt.Errorf("%w: content of object %d: %w", base.ErrDamaged, list[i].Obj, verr)
+				err = fmt.Errorf("%w: content of object %d: %w", format.ErrDamaged, list[i].Obj, verr)
 			}
 		}
 	}
 	return bad, err
 }
 
-func (d *StepDir) verifyContent(c *journal.Content, written int64) error {
-	if c.Enc != journal.EncClone {
+func (d *StepDir) verifyContent(c *format.Content, written int64) error {
+	if c.Enc != format.EncClone {
 		return nil
 	}
 	fd, err := d.openContent(c)
@@ -119,7 +118,7 @@ func (d *StepDir) verifyContent(c *journal.Content, written int64) error {
 }
 
 // openContent opens the content blob that c is in, if it is long enough.
-func (d *StepDir) openContent(c *journal.Content) (int, error) {
+func (d *StepDir) openContent(c *format.Content) (int, error) {
 	fd, err := d.OpenContentBlob(c.Obj, c.Blob)
 	if err != nil {
 		return -1, err
@@ -136,23 +135,23 @@ func (d *StepDir) openContent(c *journal.Content) (int, error) {
 }
 
 // EachRetainedOrigin calls f for each object that was in the blob of an older step.
-func (d *StepDir) EachRetainedOrigin(f func(seq uint64, obj journal.ObjID)) error {
+func (d *StepDir) EachRetainedOrigin(f func(seq uint64, obj format.ObjID)) error {
 	fd, err := hostfs.OpenRegular(d.FD, "journal")
 	if err != nil {
 		return err
 	}
 	defer hostfs.Close(fd)
-	err = journal.Scan(fd, func(t journal.Type, p []byte, _ int64) error {
-		if t != journal.TypeObject {
+	err = format.ScanJournal(fd, func(t format.RecordType, p []byte, _ int64) error {
+		if t != format.TypeObject {
 			return nil
 		}
-		o, err := journal.DecodeObject(p)
+		o, err := format.DecodeObject(p)
 		if err == nil && o.RetainedSeq != 0 {
 			f(o.RetainedSeq, o.RetainedObj)
 		}
 		return err
 	})
-	var torn *journal.TornError
+	var torn *format.TornError
 	if errors.As(err, &torn) {
 		return nil
 	}

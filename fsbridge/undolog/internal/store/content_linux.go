@@ -10,7 +10,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 const (
@@ -40,26 +40,26 @@ func NewContents() (*Contents, error) {
 
 // Writer makes a ContentWriter for one object of the record set in dir, whose
 // journal is w. spend accounts for bytes to be copied; nil: there is no limit.
-func (c *Contents) Writer(w *journal.Writer, dir *StepDir, obj journal.ObjID, spend func(n int64) error) *ContentWriter {
+func (c *Contents) Writer(w *format.Writer, dir *StepDir, obj format.ObjID, spend func(n int64) error) *ContentWriter {
 	return &ContentWriter{Contents: c, w: w, dir: dir, obj: obj, spend: spend}
 }
 
 // ContentWriter writes content records of one object.
 type ContentWriter struct {
 	*Contents
-	w     *journal.Writer
+	w     *format.Writer
 	dir   *StepDir
-	obj   journal.ObjID
+	obj   format.ObjID
 	spend func(n int64) error
 	Dense bool // the file has no holes
 	raw   []byte
-	batch journal.Batch
+	batch format.Batch
 	// packed is raw, compressed.
 	packed []byte
 }
 
 // append journals one record.
-func (c *ContentWriter) append(r *journal.Content, data []byte) error {
+func (c *ContentWriter) append(r *format.Content, data []byte) error {
 	c.batch.Reset()
 	return c.w.Append(c.batch.Content(r, data))
 }
@@ -140,7 +140,7 @@ func (c *ContentWriter) blob(size int64, fill func(out int) error) error {
 	if err != nil {
 		return err
 	}
-	r := journal.Content{Obj: c.obj, Len: size, Enc: journal.EncClone, Blob: n}
+	r := format.Content{Obj: c.obj, Len: size, Enc: format.EncClone, Blob: n}
 	return c.append(&r, nil)
 }
 
@@ -177,7 +177,7 @@ func (c *ContentWriter) Data(fd int, from, to int64) error {
 			}
 		}
 		if start > off {
-			r := journal.Content{Obj: c.obj, Off: off, Len: start - off, Enc: journal.EncHole}
+			r := format.Content{Obj: c.obj, Off: off, Len: start - off, Enc: format.EncHole}
 			if err := c.append(&r, nil); err != nil {
 				return err
 			}
@@ -190,7 +190,7 @@ func (c *ContentWriter) Data(fd int, from, to int64) error {
 			return err
 		}
 		if n == 0 { // shorter than it was
-			r := journal.Content{Obj: c.obj, Off: off, Len: to - off, Enc: journal.EncHole}
+			r := format.Content{Obj: c.obj, Off: off, Len: to - off, Enc: format.EncHole}
 			return c.append(&r, nil)
 		}
 		off += n
@@ -209,11 +209,11 @@ func (c *ContentWriter) chunk(fd int, from, to int64) (int64, error) {
 		return 0, err
 	}
 	raw := c.raw[:n]
-	r := journal.Content{Obj: c.obj, Off: from, Len: int64(n), Enc: journal.EncRaw}
+	r := format.Content{Obj: c.obj, Off: from, Len: int64(n), Enc: format.EncRaw}
 	data := raw
 	if n >= minCompress {
 		if c.packed = c.zenc.EncodeAll(raw, c.packed[:0]); len(c.packed) < n {
-			r.Enc, data = journal.EncZstd, c.packed
+			r.Enc, data = format.EncZstd, c.packed
 		}
 	}
 	if err := c.append(&r, data); err != nil {

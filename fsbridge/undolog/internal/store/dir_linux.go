@@ -14,9 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // FormatVersion is the version of the directory format.
@@ -26,15 +25,15 @@ const FormatVersion = 3
 const oldVersion = 2
 
 // FormatStepID is the name of a step's directory below steps/ and redo/.
-func FormatStepID(id base.StepID) string { return strconv.FormatInt(int64(id), 10) }
+func FormatStepID(id format.StepID) string { return strconv.FormatInt(int64(id), 10) }
 
 // ParseStepID is the inverse of FormatStepID and refuses everything else.
-func ParseStepID(name string) (base.StepID, error) {
+func ParseStepID(name string) (format.StepID, error) {
 	n, err := strconv.ParseInt(name, 10, 64)
 	if err != nil || n == 0 || strconv.FormatInt(n, 10) != name {
 		return 0, fmt.Errorf("%q is not a step id", name)
 	}
-	return base.StepID(n), nil
+	return format.StepID(n), nil
 }
 
 // OpenDir opens the undo directory path, making what is missing of it with
@@ -138,8 +137,8 @@ func looksLikeLog(fd int) bool {
 }
 
 // TakeLock takes the lock of the directory and returns who had it before.
-func TakeLock(dir *hostfs.Root) (int, base.Owner, error) {
-	var was base.Owner
+func TakeLock(dir *hostfs.Root) (int, format.Owner, error) {
+	var was format.Owner
 	fd, err := hostfs.OpenKept(dir.FD(), "lock")
 	if err != nil {
 		return -1, was, Unusable(dir.Path(), err)
@@ -155,13 +154,13 @@ func TakeLock(dir *hostfs.Root) (int, base.Owner, error) {
 	}
 	_ = hostfs.Close(fd)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return -1, was, &base.LockedError{Dir: dir.Path(), Owner: was}
+		return -1, was, &format.LockedError{Dir: dir.Path(), Owner: was}
 	}
 	return -1, was, Unusable(dir.Path(), err)
 }
 
 // LockDir takes the lock of the directory and writes owner into the lock file.
-func LockDir(dir *hostfs.Root, owner base.Owner) (int, error) {
+func LockDir(dir *hostfs.Root, owner format.Owner) (int, error) {
 	fd, _, err := TakeLock(dir)
 	if err != nil {
 		return -1, err
@@ -174,7 +173,7 @@ func LockDir(dir *hostfs.Root, owner base.Owner) (int, error) {
 }
 
 // WriteOwner replaces what the lock file, open as fd, says of its owner.
-func WriteOwner(fd int, o base.Owner) error {
+func WriteOwner(fd int, o format.Owner) error {
 	b, err := json.Marshal(o)
 	if err != nil {
 		return err
@@ -191,22 +190,22 @@ func WriteOwner(fd int, o base.Owner) error {
 
 // ReadOwner returns what the lock file of the undo directory dir says, without
 // locking. The process it names may be gone.
-func ReadOwner(dir string) (base.Owner, error) {
+func ReadOwner(dir string) (format.Owner, error) {
 	r, err := OpenDir(dir, nil, false)
 	if err != nil {
-		return base.Owner{}, err
+		return format.Owner{}, err
 	}
 	defer r.Close()
 	return readOwner(r)
 }
 
-func readOwner(dir *hostfs.Root) (o base.Owner, err error) {
+func readOwner(dir *hostfs.Root) (o format.Owner, err error) {
 	b, err := hostfs.ReadSmall(dir.FD(), "lock", 64<<10)
 	if err != nil {
 		return o, err
 	}
 	if err := json.Unmarshal(b, &o); err != nil {
-		return base.Owner{}, fmt.Errorf("undolog: lock file of %s: %w", dir.Path(), err)
+		return format.Owner{}, fmt.Errorf("undolog: lock file of %s: %w", dir.Path(), err)
 	}
 	return o, nil
 }
@@ -223,7 +222,7 @@ func CheckVersion(dir *hostfs.Root) error {
 	if errors.Is(err, unix.ENOENT) {
 		for _, name := range []string{"wal", "steps", "redo"} {
 			if _, err := hostfs.StatAt(dir.FD(), name); err == nil {
-				return &base.VersionError{Dir: dir.Path(), Found: 0, Want: FormatVersion}
+				return &format.VersionError{Dir: dir.Path(), Found: 0, Want: FormatVersion}
 			}
 		}
 		if err := writeVersion(dir); err != nil {
@@ -236,10 +235,10 @@ func CheckVersion(dir *hostfs.Root) error {
 	}
 	v, err := strconv.Atoi(strings.TrimSuffix(string(b), "\n"))
 	if err != nil || v < 1 {
-		return &base.VersionError{Dir: dir.Path(), Found: 0, Want: FormatVersion}
+		return &format.VersionError{Dir: dir.Path(), Found: 0, Want: FormatVersion}
 	}
 	if v != FormatVersion && v != oldVersion {
-		return &base.VersionError{Dir: dir.Path(), Found: v, Want: FormatVersion}
+		return &format.VersionError{Dir: dir.Path(), Found: v, Want: FormatVersion}
 	}
 	return nil
 }
@@ -275,7 +274,7 @@ func Discard(ctx context.Context, dir string) error {
 		return err
 	}
 	defer r.Close()
-	lock, err := LockDir(r, base.Owner{PID: os.Getpid()})
+	lock, err := LockDir(r, format.Owner{PID: os.Getpid()})
 	if err != nil {
 		return err
 	}
@@ -324,9 +323,9 @@ func OpenIDs(dirfd int, floor func() uint64) (*IDs, error) {
 		return nil, err
 	}
 	c := &IDs{fd: fd}
-	buf := make([]byte, wire.WordsSize(countersWords))
+	buf := make([]byte, format.WordsSize(countersWords))
 	n, err := hostfs.PreadFull(fd, buf, 0)
-	if w := wire.Words(buf[:n], countersWords); err == nil && w != nil && w[0] == countersMagic {
+	if w := format.Words(buf[:n], countersWords); err == nil && w != nil && w[0] == countersMagic {
 		c.command, c.ambient, c.seq, c.barr = w[1], w[2], w[3], w[4]
 		return c, nil
 	}
@@ -344,7 +343,7 @@ func OpenIDs(dirfd int, floor func() uint64) (*IDs, error) {
 
 // store persists the counters. Call it with mu held.
 func (c *IDs) store() error {
-	return hostfs.PwriteFull(c.fd, wire.AppendWords(nil, countersMagic, c.command, c.ambient, c.seq, c.barr), 0)
+	return hostfs.PwriteFull(c.fd, format.AppendWords(nil, countersMagic, c.command, c.ambient, c.seq, c.barr), 0)
 }
 
 func (c *IDs) take(p *uint64) (uint64, error) {
@@ -355,20 +354,20 @@ func (c *IDs) take(p *uint64) (uint64, error) {
 	return v, c.store()
 }
 
-func (c *IDs) NextStep(t base.StepType) (base.StepID, error) {
-	if t == base.TypeAmbient {
+func (c *IDs) NextStep(t format.StepType) (format.StepID, error) {
+	if t == format.TypeAmbient {
 		v, err := c.take(&c.ambient)
-		return -base.StepID(v), err
+		return -format.StepID(v), err
 	}
 	v, err := c.take(&c.command)
-	return base.StepID(v), err
+	return format.StepID(v), err
 }
 
 func (c *IDs) NextSeq() (uint64, error)     { return c.take(&c.seq) }
 func (c *IDs) NextBarrier() (uint64, error) { return c.take(&c.barr) }
 
 // Reserve makes sure that id, which the caller chose, is not given by NextStep.
-func (c *IDs) Reserve(id base.StepID) error {
+func (c *IDs) Reserve(id format.StepID) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p, v := &c.command, uint64(id)
@@ -405,4 +404,4 @@ func (e *dirError) Error() string {
 	return "cannot use undo directory " + e.dir + ": " + what
 }
 
-func (e *dirError) Unwrap() []error { return []error{base.ErrUndoDir, e.err} }
+func (e *dirError) Unwrap() []error { return []error{format.ErrUndoDir, e.err} }

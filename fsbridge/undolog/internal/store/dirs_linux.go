@@ -2,7 +2,7 @@ package store
 
 import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // Dirs are descriptors of the directories below an undo directory, which a log keeps
@@ -11,12 +11,12 @@ type Dirs struct {
 	Root                    int // the undo directory's; not closed
 	Wal, Steps, Redo, Trash int
 
-	volumes *journal.Volumes
+	volumes *format.Volumes
 }
 
 // OpenDirs opens them below the undo directory root and makes those that are missing.
 // Close them, also after an error.
-func OpenDirs(root int, v *journal.Volumes) (*Dirs, error) {
+func OpenDirs(root int, v *format.Volumes) (*Dirs, error) {
 	d := &Dirs{root, -1, -1, -1, -1, v}
 	for name, fd := range d.byName() {
 		var err error

@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // A log belongs to one folder. Its records name inodes by their numbers, so in another
@@ -46,7 +45,7 @@ func ReadIdentity(dirfd int) (*Identity, error) {
 	}
 	var id Identity
 	if err := json.Unmarshal(b, &id); err != nil || id.Log == "" || len(id.Folder) == 0 {
-		return nil, fmt.Errorf("the file %s, which says whose log it is, is damaged: %w", identityName, errors.Join(base.ErrDamaged, err))
+		return nil, fmt.Errorf("the file %s, which says whose log it is, is damaged: %w", identityName, errors.Join(format.ErrDamaged, err))
 	}
 	return &id, nil
 }
@@ -76,7 +75,7 @@ func Prove(dir, root *hostfs.Root, path, was string) (*Identity, error) {
 		return adoptOld(dir, &now, path, was)
 	}
 	if why := differs(id, &now, path); why != "" {
-		return nil, &base.ForeignError{Dir: dir.Path(), Folder: path, Owner: string(id.Folder), Why: why}
+		return nil, &format.ForeignError{Dir: dir.Path(), Folder: path, Owner: string(id.Folder), Why: why}
 	}
 	if string(id.Folder) == path && id.Lasting == now {
 		return id, nil
@@ -112,11 +111,11 @@ func adoptOld(dir *hostfs.Root, now *hostfs.Lasting, path, was string) (*Identit
 	}
 	for _, id := range steps {
 		if id.Ino != now.Ino {
-			return nil, &base.ForeignError{Dir: dir.Path(), Folder: path, Owner: was, Why: fmt.Sprintf("an older version made it, with a step in the directory with inode number %d, and here is %d", id.Ino, now.Ino)}
+			return nil, &format.ForeignError{Dir: dir.Path(), Folder: path, Owner: was, Why: fmt.Sprintf("an older version made it, with a step in the directory with inode number %d, and here is %d", id.Ino, now.Ino)}
 		}
 	}
 	if len(steps) > 0 && was != "" && was != path && isStill(was, now.Ino) {
-		return nil, &base.ForeignError{Dir: dir.Path(), Folder: path, Owner: was, Why: "an older version made it, which used it there last"}
+		return nil, &format.ForeignError{Dir: dir.Path(), Folder: path, Owner: was, Why: "an older version made it, which used it there last"}
 	}
 	var b [16]byte
 	if _, err := io.ReadFull(rand.Reader, b[:]); err != nil {
@@ -156,7 +155,7 @@ func rootsOf(dirfd int) (list []hostfs.ID, err error) {
 			if oerr != nil {
 				continue
 			}
-			if id, ok := journal.ReadRoot(step.FD); ok {
+			if id, ok := format.ReadRoot(step.FD); ok {
 				list = append(list, id)
 			}
 			_ = step.Close()

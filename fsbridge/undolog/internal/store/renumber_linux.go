@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // A file that is made anew has a new inode number. Two files tell so: "made"
@@ -22,7 +21,7 @@ const (
 	madeWords  = 5
 	remapWords = 6
 	// MadeSize is the length of a record of made, in bytes.
-	MadeSize = 8*madeWords + wire.HeaderSize
+	MadeSize = 8*madeWords + format.RecordHeaderSize
 	// maxMade bounds what is read of either file, in records.
 	maxMade = 1 << 22
 )
@@ -31,7 +30,7 @@ const (
 // It was freed before, or (copied) it was there until now, or (shared) it is
 // there still by another name and only a copy of it is new.
 type Made struct {
-	Obj            journal.ObjID
+	Obj            format.ObjID
 	Copied, Shared bool
 	Old, New       hostfs.ID
 }
@@ -43,7 +42,7 @@ const (
 )
 
 // AppendMade appends r as it stands in the file made to b.
-func AppendMade(b []byte, r Made, v *journal.Volumes) []byte {
+func AppendMade(b []byte, r Made, v *format.Volumes) []byte {
 	r.Old, r.New = v.Disk(r.Old), v.Disk(r.New)
 	obj := uint64(r.Obj)
 	if r.Copied {
@@ -52,21 +51,21 @@ func AppendMade(b []byte, r Made, v *journal.Volumes) []byte {
 	if r.Shared {
 		obj |= madeShared
 	}
-	return wire.AppendWords(b, obj, r.Old.Dev, r.Old.Ino, r.New.Dev, r.New.Ino)
+	return format.AppendWords(b, obj, r.Old.Dev, r.Old.Ino, r.New.Dev, r.New.Ino)
 }
 
 // ReadMade reads the file "made" of a step directory; what is torn or damaged
 // ends it. A missing file is empty.
-func ReadMade(dirfd int, v *journal.Volumes) ([]Made, error) {
+func ReadMade(dirfd int, v *format.Volumes) ([]Made, error) {
 	records, _, err := readWords(dirfd, "made", madeWords)
 	var out []Made
 	for _, w := range records {
 		obj := w[0] &^ (madeCopied | madeShared)
-		if obj <= uint64(journal.RootObj) || obj > journal.MaxObjects {
+		if obj <= uint64(format.RootObj) || obj > format.MaxObjects {
 			break
 		}
 		out = append(out, Made{
-			Obj: journal.ObjID(obj), Copied: w[0]&madeCopied != 0, Shared: w[0]&madeShared != 0,
+			Obj: format.ObjID(obj), Copied: w[0]&madeCopied != 0, Shared: w[0]&madeShared != 0,
 			Old: v.Live(hostfs.ID{Dev: w[1], Ino: w[2]}), New: v.Live(hostfs.ID{Dev: w[3], Ino: w[4]}),
 		})
 	}
@@ -76,13 +75,13 @@ func ReadMade(dirfd int, v *journal.Volumes) ([]Made, error) {
 // readWords reads a file of records of n words each. What is torn or damaged ends
 // it; whole says that nothing was. A missing file is empty.
 func readWords(dirfd int, name string, n int) (records [][]uint64, whole bool, err error) {
-	size := wire.WordsSize(n)
+	size := format.WordsSize(n)
 	b, err := hostfs.ReadSmall(dirfd, name, int64(size)*maxMade)
 	if errors.Is(err, unix.ENOENT) {
 		err = nil
 	}
 	for ; err == nil && len(b) >= size; b = b[size:] {
-		w := wire.Words(b, n)
+		w := format.Words(b, n)
 		if w == nil {
 			return records, false, nil
 		}
@@ -98,16 +97,16 @@ type remapRecord struct {
 	old, new  hostfs.ID
 }
 
-func (r *remapRecord) append(b []byte, v *journal.Volumes) []byte {
+func (r *remapRecord) append(b []byte, v *format.Volumes) []byte {
 	from, to := v.Disk(r.old), v.Disk(r.new)
-	return wire.AppendWords(b, r.birth, r.at, from.Dev, from.Ino, to.Dev, to.Ino)
+	return format.AppendWords(b, r.birth, r.at, from.Dev, from.Ino, to.Dev, to.Ino)
 }
 
 // Renumbering is the file "remap" of an undo directory. It may be used
 // concurrently.
 type Renumbering struct {
 	dirfd   int
-	volumes *journal.Volumes
+	volumes *format.Volumes
 	log     *slog.Logger
 
 	mu    sync.Mutex
@@ -116,7 +115,7 @@ type Renumbering struct {
 }
 
 // NewRenumbering uses the file in the undo directory behind dirfd.
-func NewRenumbering(dirfd int, v *journal.Volumes, log *slog.Logger) *Renumbering {
+func NewRenumbering(dirfd int, v *format.Volumes, log *slog.Logger) *Renumbering {
 	return &Renumbering{dirfd: dirfd, volumes: v, log: log}
 }
 
@@ -156,7 +155,7 @@ func (x *Renumbering) Add(birth, at uint64, made []Made) error {
 		}
 		buf = r.append(buf, x.volumes)
 	}
-	if err := hostfs.PwriteFull(fd, buf, st.Size-st.Size%int64(wire.WordsSize(remapWords))); err != nil {
+	if err := hostfs.PwriteFull(fd, buf, st.Size-st.Size%int64(format.WordsSize(remapWords))); err != nil {
 		return fmt.Errorf("note new inode numbers: %w", err)
 	}
 	x.mu.Lock()

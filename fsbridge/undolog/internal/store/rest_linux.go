@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 const (
@@ -23,16 +22,16 @@ const (
 // that changed only that.
 type Rest struct {
 	// Of is the step that was undone, but for this.
-	Of base.StepID `json:"of"`
+	Of format.StepID `json:"of"`
 	// Binds are touched bindings, Objects are those whose content and metadata count.
-	Binds   []RestBind      `json:"binds,omitempty"`
-	Objects []journal.ObjID `json:"objects,omitempty"`
+	Binds   []RestBind     `json:"binds,omitempty"`
+	Objects []format.ObjID `json:"objects,omitempty"`
 }
 
 // RestBind is one touched binding.
 type RestBind struct {
-	Dir  journal.ObjID `json:"dir"`
-	Name []byte        `json:"name"` // base64: any bytes survive
+	Dir  format.ObjID `json:"dir"`
+	Name []byte       `json:"name"` // base64: any bytes survive
 }
 
 // WriteRest writes a rest to the file name in the directory behind dirfd.
@@ -55,14 +54,14 @@ func ReadRest(dirfd int) (*Rest, error) {
 		err = json.Unmarshal(b, r)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: rest: %w", base.ErrDamaged, err)
+		return nil, fmt.Errorf("%w: rest: %w", format.ErrDamaged, err)
 	}
 	return r, nil
 }
 
 // ReadRecords reads the records of a step directory that count, with the inodes as the kernel names them now.
-func ReadRecords(dir *StepDir) (*journal.Set, error) {
-	rec, err := journal.Read(dir.FD)
+func ReadRecords(dir *StepDir) (*format.RecordSet, error) {
+	rec, err := format.ReadJournal(dir.FD)
 	if err != nil {
 		return nil, err
 	}
@@ -79,11 +78,11 @@ func ReadRecords(dir *StepDir) (*journal.Set, error) {
 
 // only takes out of rec what does not count. The other objects are only there to find things by: they are
 // as the step's creations, of which nothing is recorded but where they are.
-func (r *Rest) only(rec *journal.Set) {
-	binds := make(map[journal.Key]bool, len(r.Binds))
-	objects := make(map[journal.ObjID]bool, len(r.Objects))
+func (r *Rest) only(rec *format.RecordSet) {
+	binds := make(map[format.RecordKey]bool, len(r.Binds))
+	objects := make(map[format.ObjID]bool, len(r.Objects))
 	for _, b := range r.Binds {
-		binds[journal.Key{Dir: b.Dir, Name: string(b.Name)}] = true
+		binds[format.RecordKey{Dir: b.Dir, Name: string(b.Name)}] = true
 	}
 	for _, id := range r.Objects {
 		objects[id] = true
@@ -91,12 +90,12 @@ func (r *Rest) only(rec *journal.Set) {
 	for k, old := range rec.Bindings {
 		if !binds[k] {
 			delete(rec.Bindings, k)
-		} else if old != journal.NoObj {
+		} else if old != format.NoObj {
 			objects[old] = true
 		}
 	}
 	for id, o := range rec.Objects {
-		if objects[id] || id == journal.RootObj {
+		if objects[id] || id == format.RootObj {
 			continue
 		}
 		other := *o
@@ -106,7 +105,7 @@ func (r *Rest) only(rec *journal.Set) {
 		delete(rec.Contents, id)
 		delete(rec.Lost, id)
 	}
-	if !objects[journal.RootObj] {
-		delete(rec.Xattrs, journal.RootObj)
+	if !objects[format.RootObj] {
+		delete(rec.Xattrs, format.RootObj)
 	}
 }

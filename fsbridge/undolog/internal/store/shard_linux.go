@@ -5,7 +5,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // blobFanOut is how many objects share one directory below blobs/, a shard. Each
@@ -26,18 +26,18 @@ type comingShard struct {
 }
 
 // ShardOf is the number of the directory below blobs/ that has the blobs of obj.
-func ShardOf(obj journal.ObjID) uint64 { return uint64(obj) / blobFanOut }
+func ShardOf(obj format.ObjID) uint64 { return uint64(obj) / blobFanOut }
 
 // NameOfShard is the name of directory n below blobs/.
 func NameOfShard(n uint64) string { return strconv.FormatUint(n, 10) }
 
 // ShardName is the directory below blobs/ that has obj's blobs.
-func ShardName(obj journal.ObjID) string { return NameOfShard(ShardOf(obj)) }
+func ShardName(obj format.ObjID) string { return NameOfShard(ShardOf(obj)) }
 
 // WithBlobDir calls f with the descriptor of the directory that holds obj's
 // blobs, which stays valid during the call. With create it makes the
 // directories that are missing; otherwise ENOENT says that there are none.
-func (d *StepDir) WithBlobDir(obj journal.ObjID, create bool, f func(fd int) error) error {
+func (d *StepDir) WithBlobDir(obj format.ObjID, create bool, f func(fd int) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.blobs < 0 {
@@ -128,7 +128,7 @@ type ShardDirs struct {
 	open     bool
 }
 
-func (s *ShardDirs) Of(obj journal.ObjID) (int, error) {
+func (s *ShardDirs) Of(obj format.ObjID) (int, error) {
 	shard := ShardOf(obj)
 	if s.open && s.shard == shard {
 		return s.fd, nil

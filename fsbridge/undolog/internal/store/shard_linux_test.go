@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // TestShards adopts where shards are needed in turn, skipped, and needed again: each
@@ -22,7 +22,7 @@ func TestShards(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := NewStepDir(fd)
-	put := func(obj journal.ObjID) {
+	put := func(obj format.ObjID) {
 		t.Helper()
 		err := d.WithBlobDir(obj, true, func(fd int) error { return hostfs.MkdirAt(fd, BlobName(obj), 0o700) })
 		if err != nil {
@@ -32,7 +32,7 @@ func TestShards(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for obj := journal.ObjID(1); obj < 3*blobFanOut-1; obj++ {
+	for obj := format.ObjID(1); obj < 3*blobFanOut-1; obj++ {
 		put(obj)
 	}
 	put(7*blobFanOut - 1) // 3 was being made

@@ -14,8 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // maxDepth bounds how deep adopted directories are looked through: each level
@@ -27,7 +26,7 @@ const maxDepth = 400
 type StepDir struct {
 	FD int
 	// Volumes translates the inodes in it; nil: they are as the kernel names them.
-	Volumes *journal.Volumes
+	Volumes *format.Volumes
 
 	kept atomic.Int64 // bytes on the disk, see Keep
 
@@ -42,7 +41,7 @@ type StepDir struct {
 func NewStepDir(fd int) *StepDir { return &StepDir{FD: fd, blobs: -1, shard: shard{fd: -1}} }
 
 // With has the inodes in the directory translated.
-func (d *StepDir) With(v *journal.Volumes) *StepDir {
+func (d *StepDir) With(v *format.Volumes) *StepDir {
 	d.Volumes = v
 	return d
 }
@@ -71,15 +70,15 @@ func (d *StepDir) Close() error {
 }
 
 // BlobName is the name of the adopted inode of obj.
-func BlobName(obj journal.ObjID) string { return strconv.FormatUint(uint64(obj), 10) }
+func BlobName(obj format.ObjID) string { return strconv.FormatUint(uint64(obj), 10) }
 
 // ContentBlobName is the name of content blob n (n >= 1) of obj.
-func ContentBlobName(obj journal.ObjID, n uint32) string {
+func ContentBlobName(obj format.ObjID, n uint32) string {
 	return BlobName(obj) + "." + strconv.FormatUint(uint64(n), 10)
 }
 
 // OpenContentBlob opens content blob n of obj for reading.
-func (d *StepDir) OpenContentBlob(obj journal.ObjID, n uint32) (int, error) {
+func (d *StepDir) OpenContentBlob(obj format.ObjID, n uint32) (int, error) {
 	fd := -1
 	err := d.WithBlobDir(obj, false, func(dir int) (err error) {
 		fd, err = hostfs.OpenRegular(dir, ContentBlobName(obj, n))
@@ -116,23 +115,23 @@ type contentReader struct {
 }
 
 // ReadContent opens the bytes of c, which was read from this directory's
-// journal. A hole reads as zeros. Damage is an error wrapping [base.ErrDamaged], at
+// journal. A hole reads as zeros. Damage is an error wrapping [format.ErrDamaged], at
 // the latest when the bytes have been read.
-func (d *StepDir) ReadContent(c *journal.Content) (*contentReader, error) {
+func (d *StepDir) ReadContent(c *format.Content) (*contentReader, error) {
 	switch c.Enc {
-	case journal.EncHole:
+	case format.EncHole:
 		return &contentReader{r: zeros{}, left: c.Len}, nil
-	case journal.EncRaw, journal.EncZstd:
+	case format.EncRaw, format.EncZstd:
 		fd, err := hostfs.OpenRegular(d.FD, "journal")
 		if err != nil {
 			return nil, err
 		}
 		off, n := c.Inline()
-		return newContentReader(fd, &fileReader{fd, off, off + n}, c.Enc == journal.EncZstd, c.Len)
+		return newContentReader(fd, &fileReader{fd, off, off + n}, c.Enc == format.EncZstd, c.Len)
 	}
 	fd, err := d.OpenContentBlob(c.Obj, c.Blob)
 	if err != nil {
-		return nil, fmt.Errorf("%w: content of object %d: %w", base.ErrDamaged, c.Obj, err)
+		return nil, fmt.Errorf("%w: content of object %d: %w", format.ErrDamaged, c.Obj, err)
 	}
 	return newContentReader(fd, &fileReader{fd, c.Off, c.Off + c.Len}, false, c.Len)
 }
@@ -164,7 +163,7 @@ func (c *contentReader) Read(p []byte) (int, error) {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		return n, fmt.Errorf("%w: content: %w", base.ErrDamaged, err)
+		return n, fmt.Errorf("%w: content: %w", format.ErrDamaged, err)
 	}
 	return n, nil
 }
@@ -184,11 +183,11 @@ func (zeros) Read(p []byte) (int, error) {
 
 // WriteContent puts the bytes of c at their place in the file behind fd, which
 // is open for writing. Holes become holes where the file system can.
-func (d *StepDir) WriteContent(c *journal.Content, fd int) error {
+func (d *StepDir) WriteContent(c *format.Content, fd int) error {
 	switch c.Enc {
-	case journal.EncHole:
+	case format.EncHole:
 		return hostfs.Zero(fd, c.Off, c.Off+c.Len)
-	case journal.EncClone:
+	case format.EncClone:
 		return d.writeClone(c, fd)
 	}
 	r, err := d.ReadContent(c)
@@ -216,7 +215,7 @@ func (d *StepDir) WriteContent(c *journal.Content, fd int) error {
 }
 
 // SameContent tells whether the file behind fd has the bytes of c at their place.
-func (d *StepDir) SameContent(c *journal.Content, fd int) (bool, error) {
+func (d *StepDir) SameContent(c *format.Content, fd int) (bool, error) {
 	r, err := d.ReadContent(c)
 	if err != nil {
 		return false, err
@@ -237,60 +236,60 @@ func (d *StepDir) SameContent(c *journal.Content, fd int) (bool, error) {
 }
 
 // writeClone is WriteContent for what has a blob.
-func (d *StepDir) writeClone(c *journal.Content, fd int) error {
+func (d *StepDir) writeClone(c *format.Content, fd int) error {
 	blob, err := d.openContent(c)
 	if err != nil {
-		return fmt.Errorf("%w: content of object %d: %w", base.ErrDamaged, c.Obj, err)
+		return fmt.Errorf("%w: content of object %d: %w", format.ErrDamaged, c.Obj, err)
 	}
 	defer hostfs.Close(blob)
 	return hostfs.CopyContent(fd, blob, c.Off, c.Off+c.Len)
 }
 
 // FindBlob looks for the retained inode id and returns its object, or journal.NoObj.
-func (d *StepDir) FindBlob(id hostfs.ID) (journal.ObjID, error) {
+func (d *StepDir) FindBlob(id hostfs.ID) (format.ObjID, error) {
 	blobs, err := hostfs.OpenDirAt(d.FD, "blobs")
 	if errors.Is(err, unix.ENOENT) {
-		return journal.NoObj, nil
+		return format.NoObj, nil
 	}
 	if err != nil {
-		return journal.NoObj, err
+		return format.NoObj, err
 	}
 	defer hostfs.Close(blobs)
 	shards, err := hostfs.ReadDir(blobs)
 	if err != nil {
-		return journal.NoObj, err
+		return format.NoObj, err
 	}
 	for _, deep := range []bool{false, true} {
 		for _, shard := range shards {
 			obj, err := findInShard(blobs, shard.Name, id, deep)
-			if err != nil || obj != journal.NoObj {
+			if err != nil || obj != format.NoObj {
 				return obj, err
 			}
 		}
 	}
-	return journal.NoObj, nil
+	return format.NoObj, nil
 }
 
 // findInShard looks for id among the blobs of a shard or, if deep, inside those
 // that are directories.
-func findInShard(blobs int, shard string, id hostfs.ID, deep bool) (journal.ObjID, error) {
+func findInShard(blobs int, shard string, id hostfs.ID, deep bool) (format.ObjID, error) {
 	fd, err := hostfs.OpenDirAt(blobs, shard)
 	if err != nil {
-		return journal.NoObj, err
+		return format.NoObj, err
 	}
 	defer hostfs.Close(fd)
 	entries, err := hostfs.ReadDir(fd)
 	if err != nil {
-		return journal.NoObj, err
+		return format.NoObj, err
 	}
 	for _, e := range entries {
 		n, err := strconv.ParseUint(e.Name, 10, 32)
-		if err != nil || n == 0 || n > journal.MaxObjects {
+		if err != nil || n == 0 || n > format.MaxObjects {
 			continue
 		}
 		if deep {
 			if path, _, err := FindBelow(fd, e.Name, id); err == nil && path != "" {
-				return journal.ObjID(n), nil
+				return format.ObjID(n), nil
 			}
 			continue
 		}
@@ -298,10 +297,10 @@ func findInShard(blobs int, shard string, id hostfs.ID, deep bool) (journal.ObjI
 			continue
 		}
 		if st, err := hostfs.StatAt(fd, e.Name); err == nil && st.ID == id {
-			return journal.ObjID(n), nil
+			return format.ObjID(n), nil
 		}
 	}
-	return journal.NoObj, nil
+	return format.NoObj, nil
 }
 
 // FindBelow looks for the inode id inside name, if that is a directory. It

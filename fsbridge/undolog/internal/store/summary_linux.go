@@ -12,8 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 const (
@@ -28,9 +27,9 @@ const (
 
 // LoadEntry reads a summary; if it is damaged, what the journal's first record
 // tells.
-func LoadEntry(dir *StepDir, id base.StepID) base.Entry {
+func LoadEntry(dir *StepDir, id format.StepID) format.Entry {
 	b, err := hostfs.ReadSmall(dir.FD, "summary.json", maxSummary)
-	var e base.Entry
+	var e format.Entry
 	if err == nil {
 		if e, err = decodeSummary(b); err == nil && e.StepID != id {
 			err = fmt.Errorf("it is about step %d", e.StepID)
@@ -39,8 +38,8 @@ func LoadEntry(dir *StepDir, id base.StepID) base.Entry {
 	if err == nil {
 		return e
 	}
-	e = base.Entry{StepID: id, Type: base.TypeCommand, Damaged: "summary: " + err.Error()}
-	if rec, err := journal.ReadStep(dir.FD); err == nil && rec.ID == id {
+	e = format.Entry{StepID: id, Type: format.TypeCommand, Damaged: "summary: " + err.Error()}
+	if rec, err := format.ReadStep(dir.FD); err == nil && rec.ID == id {
 		e = EntryOf(rec)
 		e.Damaged = "summary cannot be read"
 	}
@@ -48,28 +47,28 @@ func LoadEntry(dir *StepDir, id base.StepID) base.Entry {
 }
 
 // decodeSummary parses summary.json. It trusts nothing in it.
-func decodeSummary(b []byte) (base.Entry, error) {
-	var e base.Entry
+func decodeSummary(b []byte) (format.Entry, error) {
+	var e format.Entry
 	if err := json.Unmarshal(b, &e); err != nil {
-		return base.Entry{}, err
+		return format.Entry{}, err
 	}
 	switch {
 	case e.StepID == 0 || e.Seq == 0 || e.Seq > math.MaxInt64:
-		return base.Entry{}, errors.New("no step id or seq")
-	case e.Type != base.TypeCommand && e.Type != base.TypeAPI && e.Type != base.TypeAmbient:
-		return base.Entry{}, fmt.Errorf("unknown type %q", e.Type)
-	case e.AffectedCount < 0 || e.StoredBytes < 0 || e.CommandCount < 0 || len(e.Commands) > base.MaxStepCommands:
-		return base.Entry{}, errors.New("impossible counts")
+		return format.Entry{}, errors.New("no step id or seq")
+	case e.Type != format.TypeCommand && e.Type != format.TypeAPI && e.Type != format.TypeAmbient:
+		return format.Entry{}, fmt.Errorf("unknown type %q", e.Type)
+	case e.AffectedCount < 0 || e.StoredBytes < 0 || e.CommandCount < 0 || len(e.Commands) > format.MaxStepCommands:
+		return format.Entry{}, errors.New("impossible counts")
 	case e.Group < 0 || e.GroupStart && e.Group == 0:
-		return base.Entry{}, fmt.Errorf("impossible group %d", e.Group)
+		return format.Entry{}, fmt.Errorf("impossible group %d", e.Group)
 	}
 	e.Barriers = nil
 	return e, nil
 }
 
 // EntryOf is the history entry of a step of which only the first record is known.
-func EntryOf(rec *journal.Step) base.Entry {
-	return base.Entry{Seq: rec.Seq, StepID: rec.ID, Type: rec.Type, Command: rec.Command,
+func EntryOf(rec *format.Step) format.Entry {
+	return format.Entry{Seq: rec.Seq, StepID: rec.ID, Type: rec.Type, Command: rec.Command,
 		Argv: rec.Argv, Dir: rec.Dir, Folders: rec.Folders, StartedAt: rec.StartedAt, Group: rec.Group}
 }
 
@@ -83,7 +82,7 @@ type affectedLine struct {
 }
 
 // WritePaths writes the file "paths" of a step directory.
-func WritePaths(dirfd int, list []base.Affected) error {
+func WritePaths(dirfd int, list []format.Affected) error {
 	var buf bytes.Buffer
 	z, err := zstd.NewWriter(&buf, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(512<<10))
 	if err != nil {
@@ -102,10 +101,10 @@ func WritePaths(dirfd int, list []base.Affected) error {
 }
 
 // ReadPaths calls f for each affected path of the step directory behind dirfd.
-func ReadPaths(dirfd int, f func(base.Affected) error) error {
+func ReadPaths(dirfd int, f func(format.Affected) error) error {
 	fd, err := hostfs.OpenRegular(dirfd, "paths")
 	if err != nil {
-		return fmt.Errorf("%w: %w", base.ErrDamaged, err)
+		return fmt.Errorf("%w: %w", format.ErrDamaged, err)
 	}
 	defer hostfs.Close(fd)
 	return decodePaths(&fileReader{fd: fd, end: math.MaxInt64}, f)
@@ -113,10 +112,10 @@ func ReadPaths(dirfd int, f func(base.Affected) error) error {
 
 // decodePaths reads the format of the file "paths". Memory is bounded by
 // maxPathLine whatever the input.
-func decodePaths(r io.Reader, f func(base.Affected) error) error {
+func decodePaths(r io.Reader, f func(format.Affected) error) error {
 	z, err := zstd.NewReader(eofReader{r}, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20))
 	if err != nil {
-		return fmt.Errorf("%w: paths: %w", base.ErrDamaged, err)
+		return fmt.Errorf("%w: paths: %w", format.ErrDamaged, err)
 	}
 	defer z.Close()
 	sc := bufio.NewScanner(z)
@@ -124,17 +123,17 @@ func decodePaths(r io.Reader, f func(base.Affected) error) error {
 	for sc.Scan() {
 		var a affectedLine
 		if err := json.Unmarshal(sc.Bytes(), &a); err != nil {
-			return fmt.Errorf("%w: paths: %w", base.ErrDamaged, err)
+			return fmt.Errorf("%w: paths: %w", format.ErrDamaged, err)
 		}
 		if _, err := hostfs.SplitPath(string(a.Path)); err != nil {
-			return fmt.Errorf("%w: paths: %w", base.ErrDamaged, err)
+			return fmt.Errorf("%w: paths: %w", format.ErrDamaged, err)
 		}
-		if err := f(base.Affected{Path: string(a.Path), ExistedBefore: a.Before, ExistsAfter: a.After, Change: a.Change, Type: a.Type}); err != nil {
+		if err := f(format.Affected{Path: string(a.Path), ExistedBefore: a.Before, ExistsAfter: a.After, Change: a.Change, Type: a.Type}); err != nil {
 			return err
 		}
 	}
 	if err := sc.Err(); err != nil {
-		return fmt.Errorf("%w: paths: %w", base.ErrDamaged, err)
+		return fmt.Errorf("%w: paths: %w", format.ErrDamaged, err)
 	}
 	return nil
 }
@@ -152,7 +151,7 @@ func (e eofReader) Read(p []byte) (int, error) {
 
 // summary is summary.json.
 type summary struct {
-	base.Entry
+	format.Entry
 	Journal *journalEnd `json:"journal,omitempty"`
 }
 
@@ -166,7 +165,7 @@ type journalEnd struct {
 // endOf is the end of the journal in the step directory behind dirfd, or nil. What was noted there before
 // of the same journal counts: it may have been cut since.
 func endOf(dirfd int) *journalEnd {
-	rec, err := journal.ReadStep(dirfd)
+	rec, err := format.ReadStep(dirfd)
 	if err != nil {
 		return nil
 	}
@@ -195,7 +194,7 @@ func notedEnd(dirfd int) *journalEnd {
 }
 
 // WriteSummary writes summary.json of a step directory, the journal of which is complete.
-func WriteSummary(dirfd int, e base.Entry) error {
+func WriteSummary(dirfd int, e format.Entry) error {
 	e.Barriers = nil
 	b, err := json.Marshal(summary{e, endOf(dirfd)})
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 func FuzzSummary(f *testing.F) {
-	e := base.Entry{Seq: 1, StepID: -3, Type: base.TypeAmbient, AffectedPaths: []string{"x"}}
+	e := format.Entry{Seq: 1, StepID: -3, Type: format.TypeAmbient, AffectedPaths: []string{"x"}}
 	b, err := os.ReadFile(filepath.Join("testdata", "v1", "paths"))
 	if err != nil && !*update {
 		f.Fatal(err)
@@ -30,7 +30,7 @@ func FuzzSummary(f *testing.F) {
 			t.Fatalf("%+v", e)
 		}
 		n := 0
-		_ = decodePaths(bytes.NewReader(paths), func(a base.Affected) error {
+		_ = decodePaths(bytes.NewReader(paths), func(a format.Affected) error {
 			if n++; n > 100_000 {
 				return errors.New("enough")
 			}
@@ -44,7 +44,7 @@ func FuzzSummary(f *testing.F) {
 
 func TestGoldenPaths(t *testing.T) {
 	golden := filepath.Join("testdata", "v1", "paths")
-	want := []base.Affected{{Path: "a\n\xff/b", ExistedBefore: true, ExistsAfter: false, Change: "deleted", Type: "file"}, {Path: "c", ExistedBefore: false, ExistsAfter: true, Change: "created", Type: "dir"}}
+	want := []format.Affected{{Path: "a\n\xff/b", ExistedBefore: true, ExistsAfter: false, Change: "deleted", Type: "file"}, {Path: "c", ExistedBefore: false, ExistsAfter: true, Change: "created", Type: "dir"}}
 	if *update {
 		dir, err := hostfs.OpenRoot(filepath.Dir(golden))
 		if err != nil {
@@ -59,8 +59,8 @@ func TestGoldenPaths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []base.Affected
-	if err := decodePaths(bytes.NewReader(b), func(a base.Affected) error { got = append(got, a); return nil }); err != nil {
+	var got []format.Affected
+	if err := decodePaths(bytes.NewReader(b), func(a format.Affected) error { got = append(got, a); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(got, want) {
@@ -70,20 +70,20 @@ func TestGoldenPaths(t *testing.T) {
 
 // TestPathsOfDeepTrees: a path as long as trees may be deep is read back.
 func TestPathsOfDeepTrees(t *testing.T) {
-	want := base.Affected{Path: strings.Repeat(strings.Repeat("d", 255)+"/", 15_999) + "f", ExistsAfter: true, Change: "created", Type: "file"}
+	want := format.Affected{Path: strings.Repeat(strings.Repeat("d", 255)+"/", 15_999) + "f", ExistsAfter: true, Change: "created", Type: "file"}
 	dir, err := hostfs.OpenRoot(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	if err := WritePaths(dir.FD(), []base.Affected{want}); err != nil {
+	if err := WritePaths(dir.FD(), []format.Affected{want}); err != nil {
 		t.Fatal(err)
 	}
-	var got []base.Affected
-	if err := ReadPaths(dir.FD(), func(a base.Affected) error { got = append(got, a); return nil }); err != nil {
+	var got []format.Affected
+	if err := ReadPaths(dir.FD(), func(a format.Affected) error { got = append(got, a); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(got, []base.Affected{want}) {
+	if !slices.Equal(got, []format.Affected{want}) {
 		t.Errorf("%d paths were read", len(got))
 	}
 }
@@ -112,7 +112,7 @@ func TestSummaryFormat(t *testing.T) {
 			t.Errorf("%s: written as %s, %v", name, again, err)
 		}
 	}
-	for _, bad := range []string{`"command_count":-1`, `"commands":[` + strings.Repeat("{},", base.MaxStepCommands) + `{}]`} {
+	for _, bad := range []string{`"command_count":-1`, `"commands":[` + strings.Repeat("{},", format.MaxStepCommands) + `{}]`} {
 		if _, err := decodeSummary([]byte(`{"seq":1,"step_id":1,"type":"command",` + bad + `}`)); err == nil {
 			t.Errorf("%.40s was taken", bad)
 		}

@@ -14,8 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 // volumesName is the file with the numbers that a log has for file systems.
@@ -52,7 +51,7 @@ type volumeFile struct {
 }
 
 // OpenVolumes reads the numbers of the log in dir, which is of the folder root.
-func OpenVolumes(dir, root *hostfs.Root, log *slog.Logger) (*journal.Volumes, error) {
+func OpenVolumes(dir, root *hostfs.Root, log *slog.Logger) (*format.Volumes, error) {
 	f := &volumeFile{dir: dir, root: root, log: log}
 	if err := f.read(); err != nil {
 		return nil, Unusable(dir.Path(), err)
@@ -63,7 +62,7 @@ func OpenVolumes(dir, root *hostfs.Root, log *slog.Logger) (*journal.Volumes, er
 		known[old] = device
 	}
 	if dev := dir.ID().Dev; dev != device {
-		known[journal.LogVolume] = dev
+		known[format.LogVolume] = dev
 	}
 	if len(f.table.Others) > 0 {
 		epoch, mounted := epochOf(root), mountedIn(root)
@@ -79,7 +78,7 @@ func OpenVolumes(dir, root *hostfs.Root, log *slog.Logger) (*journal.Volumes, er
 			}
 		}
 	}
-	return journal.NewVolumes(device, known, f.add), nil
+	return format.NewVolumes(device, known, f.add), nil
 }
 
 func (f *volumeFile) read() error {
@@ -91,11 +90,11 @@ func (f *volumeFile) read() error {
 		return err
 	}
 	if err := json.Unmarshal(b, &f.table); err != nil || len(f.table.Others) > maxVolumeCount {
-		return fmt.Errorf("the file %s is damaged: %w", volumesName, errors.Join(base.ErrDamaged, err))
+		return fmt.Errorf("the file %s is damaged: %w", volumesName, errors.Join(format.ErrDamaged, err))
 	}
 	for _, v := range f.table.Others {
-		if v.Number < journal.OtherVolume {
-			return fmt.Errorf("the file %s is damaged: %w", volumesName, base.ErrDamaged)
+		if v.Number < format.OtherVolume {
+			return fmt.Errorf("the file %s is damaged: %w", volumesName, format.ErrDamaged)
 		}
 	}
 	return nil
@@ -113,7 +112,7 @@ func (f *volumeFile) write() error {
 // is unknown to who opens the log next.
 func (f *volumeFile) add(dev uint64) uint64 {
 	epoch := epochOf(f.root)
-	next := uint64(journal.OtherVolume)
+	next := uint64(format.OtherVolume)
 	for i := range f.table.Others {
 		next = max(next, f.table.Others[i].Number+1)
 	}

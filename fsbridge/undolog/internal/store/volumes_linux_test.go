@@ -8,8 +8,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 func opened(t *testing.T, path string) *hostfs.Root {
@@ -39,7 +38,7 @@ func TestU4Volumes(t *testing.T) {
 	}
 	other := hostfs.ID{Dev: here.Dev + 7, Ino: 3}
 	disk := v.Disk(other)
-	if disk.Dev < journal.OtherVolume || v.Live(disk) != other || v.Disk(other) != disk {
+	if disk.Dev < format.OtherVolume || v.Live(disk) != other || v.Disk(other) != disk {
 		t.Errorf("another device: %+v in the log", disk)
 	}
 	again, err := OpenVolumes(dir, root, slog.New(slog.DiscardHandler))
@@ -71,7 +70,7 @@ func TestU4Volumes(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir.Path(), volumesName), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenVolumes(dir, root, slog.New(slog.DiscardHandler)); !errors.Is(err, base.ErrUndoDir) {
+		if _, err := OpenVolumes(dir, root, slog.New(slog.DiscardHandler)); !errors.Is(err, format.ErrUndoDir) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -80,7 +79,7 @@ func TestU4Volumes(t *testing.T) {
 // A log of version 2 has device numbers: those of its folder are known by the steps' records of it.
 func TestU4UpgradeFromVersion2(t *testing.T) {
 	dir, root := opened(t, t.TempDir()), opened(t, t.TempDir())
-	old, err := os.ReadFile(filepath.Join("..", "journal", "testdata", "v1", "journal"))
+	old, err := os.ReadFile(filepath.Join("..", "format", "testdata", "v1", "journal"))
 	if err != nil {
 		t.Fatal(err)
 	}

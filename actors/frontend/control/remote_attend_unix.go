@@ -1,0 +1,63 @@
+//go:build unix
+
+package control
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// attendsSuffix is that of the files that [Attend] makes.
+const attendsSuffix = ".attends"
+
+// Attend says that this process shows a person what the user's sessions ask, until leave is called or the process has ended. It is safe for concurrent use.
+func Attend(runtimeDir string) (leave func(), err error) {
+	f, err := os.CreateTemp(runtimeDir, fmt.Sprintf("%d-*%s", os.Getpid(), attendsSuffix))
+	if err != nil {
+		return nil, fmt.Errorf("attend to questions: %w", err)
+	}
+	leave = func() { _ = os.Remove(f.Name()); _ = f.Close() } // once more does no harm
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		leave()
+		return nil, fmt.Errorf("attend to questions: %w", err)
+	}
+	return leave, nil
+}
+
+// Attended reports whether a process does what [Attend] says. What killed ones have left is removed.
+func Attended(runtimeDir string) bool {
+	entries, err := os.ReadDir(runtimeDir)
+	if err != nil {
+		return false
+	}
+	found := false
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), attendsSuffix) && e.Type().IsRegular() && held(filepath.Join(runtimeDir, e.Name())) {
+			found = true
+		}
+	}
+	return found
+}
+
+// held reports whether somebody holds the lock of a file. If nobody does and its process has ended, the file is removed.
+func held(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return true
+	}
+	name, _, _ := strings.Cut(filepath.Base(path), "-")
+	if pid, bad := strconv.Atoi(name); err == nil && (bad != nil || !processAlive(pid)) { // else it is about to lock it
+		_ = os.Remove(path)
+	}
+	return false
+}

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package control
+
+func processAlive(int) bool { return false }

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package remote
-
-import "github.com/codeagent/sandbox/hypervisor"
-
-// limitsOf returns nothing: there are no jails here.
-func limitsOf(int) *hypervisor.ProcessLimits { return nil }

@@ -1,5 +1,0 @@
-//go:build !unix
-
-package remote
-
-func processAlive(int) bool { return false }

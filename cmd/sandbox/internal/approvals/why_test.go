@@ -1,0 +1,58 @@
+package approvals
+
+import (
+	"testing"
+
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/hypervisor/network/policy"
+)
+
+func TestHosts(t *testing.T) {
+	for _, c := range []struct {
+		mode        policy.Mode
+		allow, deny string
+		host        string
+		action, why string
+	}{
+		{policy.Disabled, "", "", "a.example", "deny", "there is no network"},
+		{policy.Allowlist, "", "", "a.example", "deny", "not in the allow list"},
+		{policy.Allowlist, "*.example", "", "a.example", "allow", "*.example"},
+		{policy.Allowlist, "a.example:443", "", "a.example", "allow", "a.example:443"},
+		{policy.Allowlist, "a.example:443", "", "a.example:80", "deny", "not in the allow list"},
+		{policy.Ask, "", "", "a.example:22", "ask", "no rule names it"},
+		{policy.Ask, "a.example", "", "a.example:22", "allow", "a.example"},
+		{policy.Open, "", "", "a.example", "allow", "open"},
+		{policy.Open, "", "a.example", "a.example", "deny", "denied by the rule a.example"},
+		{policy.Open, "", "", "127.0.0.1:80", "deny", "protected: loopback"},
+		{policy.Open, "127.0.0.1:80", "", "127.0.0.1:80", "allow", "127.0.0.1:80"},
+		{policy.Allowlist, "", "", "[2001:db8::1]:80", "deny", "not in the allow list"},
+		{policy.Open, "", "", "[::1]:80", "deny", "protected: loopback"},
+	} {
+		n := api.Network{Mode: c.mode}
+		var err error
+		for text, to := range map[string]*[]policy.Rule{c.allow: &n.Allow, c.deny: &n.Deny} {
+			if text == "" {
+				continue
+			}
+			if *to, err = policy.ParseRules([]string{text}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a, err := explainHost(t.Context(), n, c.host)
+		if err != nil || a.Action != c.action || a.Why != c.why {
+			t.Errorf("%s allow=%q deny=%q %s: %+v, %v", c.mode, c.allow, c.deny, c.host, a, err)
+		}
+	}
+}
+
+func FuzzSplitHost(f *testing.F) {
+	for _, s := range []string{"a.example", "a.example:443", "[::1]:80", "::1", "1.2.3.4:0", "a:b", ":1", "*", "a b"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		host, port, err := splitHost(s)
+		if err == nil && (host == "") {
+			t.Fatalf("%q: %q %d", s, host, port)
+		}
+	})
+}

@@ -1,0 +1,30 @@
+package console
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// IsPipe tells whether somebody may wait for the end of f: it is a pipe or a socket.
+func IsPipe(f *os.File) bool {
+	st, err := f.Stat()
+	return err == nil && st.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0
+}
+
+// GiveUpPipes puts the null device in the place of those of the files that are pipes or sockets: their other
+// ends see the end then, although this process lives on.
+func GiveUpPipes(files ...*os.File) (err error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	for _, f := range files {
+		if IsPipe(f) {
+			err = errors.Join(err, unix.Dup3(int(null.Fd()), int(f.Fd()), 0))
+		}
+	}
+	return err
+}

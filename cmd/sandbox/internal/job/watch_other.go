@@ -1,9 +1,0 @@
-//go:build !linux
-
-package job
-
-// IsWatch tells whether this program was started as a watch: no job is stopped here.
-func IsWatch([]string) bool { return false }
-
-// Watch is never called.
-func Watch([]string) int { return 1 }

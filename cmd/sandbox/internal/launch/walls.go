@@ -1,0 +1,54 @@
+package launch
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
+)
+
+// Walls are what this process has put around itself for its sessions. Nothing takes them off again. The zero value is a process that has served none. It is not safe for
+// concurrent use.
+type Walls struct {
+	// Alone says that this process serves one session, and nothing else: it is kept from the files that this one does not need.
+	Alone bool
+	// Removes names the files that [Walls.Remove] may be asked to remove. It is set before [Walls.Start].
+	Removes []string
+
+	calls filtered
+	files confined
+}
+
+// Wanted tells whether a process that serves such a session, and nothing else, is kept from the files that the session does not need.
+func Wanted(cfg api.Config) bool { return confines(cfg) }
+
+// Start starts a session, and puts around this process what its guest makes necessary. What an earlier session has put there may be in the way of this one: then the error says so, and wraps
+// [hypervisor.ErrUnavailable].
+func (w *Walls) Start(ctx context.Context, cfg api.Config, log *slog.Logger) (*actors.Session, error) {
+	if err := w.calls.lets(cfg); err != nil {
+		return nil, err
+	}
+	if w.Alone {
+		w.files.before(&cfg, w.Removes, log)
+	}
+	w.calls.load(cfg, false, log)
+	s, err := actors.Start(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	w.calls.load(cfg, true, log)
+	if w.Alone {
+		w.files.up(ctx, s, cfg, log)
+	}
+	return s, nil
+}
+
+// Remove removes a file, also if the walls keep this process from its directory; then it is one of Removes. It is safe for concurrent use once Start has returned.
+func (w *Walls) Remove(path string) error {
+	if w.files.scout != nil {
+		return w.files.scout.remove(path)
+	}
+	return os.Remove(path)
+}

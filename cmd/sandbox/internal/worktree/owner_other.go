@@ -1,6 +1,0 @@
-//go:build !unix
-
-package worktree
-
-// sameOwner has nothing to compare where files have no uid.
-func sameOwner(_, _ string) error { return nil }

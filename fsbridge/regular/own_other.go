@@ -1,7 +1,0 @@
-//go:build !unix
-
-package regular
-
-import "io/fs"
-
-func own(string, fs.FileInfo) error { return nil } // ACLs say who may write

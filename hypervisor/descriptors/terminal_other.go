@@ -1,6 +1,0 @@
-//go:build !unix
-
-package descriptors
-
-// HasTerminal says no.
-func HasTerminal() bool { return false }

@@ -1,0 +1,6 @@
+//go:build !unix
+
+package inherit
+
+// HasTerminal says no.
+func HasTerminal() bool { return false }
