@@ -12,9 +12,9 @@
 // start and end; everything else that changes is an actor's. See ARCHITECTURE.md for
 // the tree.
 //
-// # Together
+// # Steps that belong together
 //
-// Together undoes and redoes steps as a whole. A command may change several folders that belong together: a
+// This part undoes and redoes steps as a whole. A command may change several folders that belong together: a
 // worktree and its git directory. Each has a log of its own, in which the command is a step with the same number.
 // Whoever undoes it in one folder means all of them.
 //
@@ -24,9 +24,9 @@
 // does the rest in the others. There are no locks here: who calls holds what keeps others from the folders, where there is
 // such a thing.
 //
-// # Service
+// # Services
 //
-// Service keeps the services of a session: commands with a name that run
+// This part keeps the services of a session: commands with a name that run
 // beside the steps. A service holds no step open. What it writes belongs to the step
 // that is open at the time, or to an ambient one.
 //

@@ -36,16 +36,16 @@
 // bridge does so as well, but the mediated bridge has none, nor have the writes of
 // frontends. While somebody decides about a held operation, its directories are free.
 //
-// # Policy
+// # What a workload may set
 //
-// Policy says what a workload may set on the files of the folder, whatever
+// This part says what a workload may set on the files of the folder, whatever
 // bridge it comes by: modes, extended attributes, links that lead out. What it makes
 // belongs on the host to whoever started the program, so it must not be able to give
 // it rights there. The functions are pure.
 //
-// # Allowance
+// # How much a session may write
 //
-// Allowance bounds how much larger the working folders of a session may become, all files together.
+// This part bounds how much larger the working folders of a session may become, all files together.
 //
 // What is counted are the blocks of what lies in the folders, at least 4 KiB for each name, and of files that were
 // removed and are still open. A count at the start is what they may be larger than. From then on each operation that a

@@ -22,16 +22,16 @@
 // asked, and if it is the organisation's file, denied. A project's file that is not what was
 // accepted last is as if it were not there, until a person accepts it ([File.Accept]).
 //
-// # Safeguard
+// # Questions
 //
-// Safeguard keeps the questions of a session: which directory holds its
+// This part keeps the questions of a session: which directory holds its
 // mutations until somebody decides, who decided, and when nobody did. The first
 // decision wins; at the deadline the answer is no, and at once where nobody can answer. Every decision goes to the
 // audit log. If this actor crashes, what it was asked is denied.
 //
-// # Audit
+// # The log of decisions
 //
-// Audit is the actor that keeps the decisions log: one JSON line for
+// This part is the actor that keeps the decisions log: one JSON line for
 // each question that was decided, by a person or because nobody did, and for each
 // destination that a rule of the network allowed or denied, the first time in a
 // session. Before a session's first decision stands a line that says under what it
@@ -41,9 +41,9 @@
 // beside the first folder's undo log. A line that cannot be written is logged and lost;
 // no decision waits for it.
 //
-// # Chain
+// # Its file
 //
-// Chain is a file of JSON lines to which lines are only appended, and in which
+// This part is a file of JSON lines to which lines are only appended, and in which
 // a line that was changed, moved or cut away is found.
 //
 // Format:

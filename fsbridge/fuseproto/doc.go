@@ -44,9 +44,9 @@
 // Requests may come from a hostile kernel. Their header must be there; everything
 // else is checked by go-fuse or by the tree. A panic costs one EIO.
 //
-// # Wake
+// # Edits from outside
 //
-// Wake lets programs inside a guest hear of edits from outside, where the guest's kernel
+// This part lets programs inside a guest hear of edits from outside, where the guest's kernel
 // makes no events for them: inotify looks at what passes through the guest's own mount.
 //
 // For each file that was edited the guest's first process sets the modification time, through the
@@ -62,7 +62,7 @@
 //
 // # Workers
 //
-// Workers takes requests from a transport and has them performed, each
+// This part takes requests from a transport and has them performed, each
 // worker one at a time.
 //
 // One worker takes and performs, so that a request wakes nobody but that one, and

@@ -58,9 +58,9 @@
 // String, in which nothing acts on a terminal. [Gate] is safe for concurrent use. Gate.mu is held while nothing
 // else is called.
 //
-// # Caller
+// # Who asks
 //
-// Caller says which program asks for something: the process, what it executes, its command line, and its
+// This part says which program asks for something: the process, what it executes, its command line, and its
 // parents up to the command. It also lists what runs below a process.
 //
 // All of it is the workload's to choose, but for the numbers and the executed file: a process gives itself any name and

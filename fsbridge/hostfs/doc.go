@@ -26,9 +26,9 @@
 // for: [ClearUmask] must have been called once by the program, since the
 // process's umask is the only global that could interfere.
 //
-// # Regular
+// # Files that somebody else may have made
 //
-// Regular reads files that somebody else may have made, and may exchange
+// This part reads files that somebody else may have made, and may exchange
 // meanwhile: a configuration in a project, a file of git's, an agent's settings. What is
 // read is a regular file and not too large, and nobody is waited for, as a named pipe
 // would have it. A file whose text decides something ([RegularTrusted]) also belongs to this user

@@ -75,7 +75,7 @@
 //
 // # Overlays
 //
-// The kernel does not rename a directory that the host has in an overlay of the guest's. We do (internal/relocate), as the workload and in
+// The kernel does not rename a directory that the host has in an overlay of the guest's. We do (relocate_linux.go), as the workload and in
 // these overlays alone ([Guest].Overlays), of which all may be changed inside. For a thread outside of the caller's mount name space
 // what something is mounted on is as any other name, and to remove it takes the mount away: so that is left to the kernel.
 //
@@ -98,7 +98,7 @@
 //
 // # What it costs
 //
-// See internal/figures: what a call costs, by profile, and the floor of each workload.
+// See "Counters" below: what a call costs, by profile, and the floor of each workload.
 //
 // # Large files
 //
@@ -151,17 +151,17 @@
 // to be denied by the filter: ioctl with FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_SETVERSION,
 // FS_IOC_ENABLE_VERITY, FS_IOC_SET_ENCRYPTION_POLICY or EXT4_IOC_MOVE_EXT, and file_setattr (469).
 //
-// # Above
+// # Long paths
 //
-// Above finds the node of a directory whose path is longer than the kernel tells:
+// This part finds the node of a directory whose path is longer than the kernel tells:
 // by the directories above it, up to one that the tree knows, and by their lists of names, down again.
 //
 // It trusts nothing that it reads: each name is looked up in the tree, and what is found is compared by
 // its inode number.
 //
-// # Figures
+// # Counters
 //
-// Figures counts what a server of notifications does. Everything is safe for
+// This part counts what a server of notifications does. Everything is safe for
 // concurrent use, and nothing locks.
 //
 // What a mediated call costs:
@@ -234,24 +234,24 @@
 // an unlink 10, utimensat of a descriptor 14. A new file takes some 5 more calls later, of another thread: the lease that tells
 // whether it is still written to.
 //
-// # Identity
+// # Acting for somebody
 //
-// Identity makes a thread act for somebody on file systems: as the starter, or as the
+// This part makes a thread act for somebody on file systems: as the starter, or as the
 // workload if that is another user.
 //
 // Everything is of the calling thread, which has to be locked to its goroutine. The kernel
 // checks modes as for an ordinary user: a thread keeps no capability that would let it do more.
 //
-// # Kept
+// # Nodes that are kept
 //
-// Kept holds references to nodes of a tree, at most one to each, so that the tree finds them by their inodes.
+// This part holds references to nodes of a tree, at most one to each, so that the tree finds them by their inodes.
 //
 // How many are held is bounded: one more takes another's place. A [keptSet] is safe for concurrent use; its lock is not held while a
 // reference is given back.
 //
-// # Callers
+// # Threads that call
 //
-// Callers remembers the threads of a guest that have called lately: by their directories in
+// This part remembers the threads of a guest that have called lately: by their directories in
 // /proc, and those that ask about descriptors by a pidfd, too. It knows their umasks, and looks at their
 // descriptors.
 //
@@ -260,9 +260,9 @@
 //
 // Locks: Table.mu, a leaf.
 //
-// # Opendirs
+// # Open directories
 //
-// Opendirs keeps some directories of a mount open, by their inodes, so that what is in
+// This part keeps some directories of a mount open, by their inodes, so that what is in
 // them can be opened without a walk.
 //
 // A directory that is open may have been moved or removed meanwhile: whoever opens something in it
@@ -272,22 +272,22 @@
 //
 // [namelessDir] is for the files of a mount that no directory leads to.
 //
-// # Proctext
+// # Files of /proc
 //
-// Proctext reads what files of /proc say of a process. It opens nothing and trusts
+// This part reads what files of /proc say of a process. It opens nothing and trusts
 // nothing: a text that is cut off or not what it should be says nothing.
 //
-// # Rawfs
+// # Calls without copies
 //
-// Rawfs makes system calls on names that end with a NUL: package unix copies each string to
+// This part makes system calls on names that end with a NUL: package unix copies each string to
 // add one. Nothing here but
 // [rawPathOf] allocates, and none of it locks or remembers anything.
 //
 // It trusts the kernel, and the names not at all.
 //
-// # Relocate
+// # Directories of overlays
 //
-// Relocate renames a directory of an overlay that the kernel does not rename.
+// This part renames a directory of an overlay that the kernel does not rename.
 //
 // What the host has in an overlay lies in a lower layer. A rename of such a directory would have to be noted in the upper layer
 // (redirect_dir), which the kernel does for nobody who may mount in a user namespace alone: rename(2) fails with EXDEV. So it is done here by
@@ -309,9 +309,9 @@
 // What differs from rename(2): the directories are new ones, so who has one open, or works in it, keeps one that is removed. Files with several names in a
 // lower layer lose each other, as they do whenever an overlay copies them up.
 //
-// # Ways
+// # Directories behind gates
 //
-// Ways knows the directories of a guest that lie behind gates: file systems through which the kernel lets only the guest's own
+// This part knows the directories of a guest that lie behind gates: file systems through which the kernel lets only the guest's own
 // processes. Whoever answers the guest's system calls from outside cannot walk there, and has descriptors of these directories instead.
 //
 // A [wayList] answers by the text of a path where such a way begins, and by what a directory is whether it is one. The paths are those that

@@ -1,18 +1,18 @@
 // Package texts is about text that people, or other programs, have written: names and messages that must not act on a terminal,
 // patterns of paths, and differences between files. It uses no file and keeps no state.
 //
-// # Printable
+// # Text of others, made fit to be read
 //
-// Printable makes texts of others fit to be read: names of files, command lines, messages. What a program
+// This part makes texts of others fit to be read: names of files, command lines, messages. What a program
 // inside can choose must not act on a terminal, look like another text, or push the rest of a question off the screen.
 //
 // Everything that a person reads goes through it: questions, tables, logs, notifications. What always holds of a
 // result: it is valid UTF-8 on one line, each of its characters is [Clean], and it is at most a few times [Most] bytes long.
 // Nothing is kept, nothing is trusted.
 //
-// # Glob
+// # Patterns
 //
-// Glob is the one syntax of patterns for paths: in searches, in
+// This part is the one syntax of patterns for paths: in searches, in
 // safeguards and in the settings of the classifier.
 //
 //   - any text without a slash
@@ -29,9 +29,9 @@
 // The functions are pure and safe for concurrent use. A pattern that has not been
 // checked may be matched; if it is malformed it matches nothing or little.
 //
-// # Textdiff
+// # Differences
 //
-// Textdiff compares two texts line by line and writes the difference as
+// This part compares two texts line by line and writes the difference as
 // hunks of a unified diff, which git and patch can apply.
 //
 // The shortest list of edits is found by Myers' algorithm. Its work is bounded: if

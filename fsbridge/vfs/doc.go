@@ -63,20 +63,20 @@
 // directory cache, a directory's listing position, a node's handle list. The locks of
 // package vfs come before these: a granted file is looked at by its names.
 //
-// # Acls
+// # Access lists
 //
-// Acls says in access lists, as the extended attributes of Linux have them (acl(5)), whom an entry names: what runs
+// This part says in access lists, as the extended attributes of Linux have them (acl(5)), whom an entry names: what runs
 // inside knows some users and groups by other numbers than the host does, and others not at all. What is no list stays as it
 // is: the kernel refuses it. The package has no state.
 //
-// # Bindings
+// # Names of a node
 //
-// Bindings keeps the names of a node: each a name in a parent, newest first.
+// This part keeps the names of a node: each a name in a parent, newest first.
 // Readers take no lock: a list is immutable and is replaced as a whole.
 //
-// # Dircache
+// # Open directories
 //
-// Dircache keeps the descriptors of directories open, up to a bound, so that a
+// This part keeps the descriptors of directories open, up to a bound, so that a
 // request need not walk from the root. Whoever uses one has it pinned. That a
 // directory is still where its names say is checked again once in each epoch, and
 // whenever somebody behind our back may have moved directories.
@@ -90,9 +90,9 @@
 //
 // Cache.mu and Dir.mu, never both. Neither is held while a directory is walked to.
 //
-// # Filelocks
+// # Record locks
 //
-// Filelocks holds, on the host's files, the record locks (fcntl) that a client's
+// This part holds, on the host's files, the record locks (fcntl) that a client's
 // processes hold on its own view of them. So they meet the locks of processes outside.
 //
 // The client names the owner of a lock (a process's table of descriptors). Each owner has
@@ -119,9 +119,9 @@
 //
 // Table.mu alone. No system call below it waits for anybody.
 //
-// # Fresh
+// # What was just made
 //
-// Fresh has what was made a moment ago, until it is no longer new: each thing
+// This part has what was made a moment ago, until it is no longer new: each thing
 // for a span, or until all of them are.
 //
 // Locks:
@@ -129,9 +129,9 @@
 // List.ending, while some are made what they were; then List.mu, alone. The function
 // that is told may wait.
 //
-// # Grants
+// # Granted descriptors
 //
-// Grants knows the files of which a client got a descriptor for writing, as
+// This part knows the files of which a client got a descriptor for writing, as
 // long as anybody may still write to them. The kernel tells: it refuses a lease.
 //
 // A file is looked at when somebody asks for it, and all of them in a sweep: when there
@@ -142,9 +142,9 @@
 //
 // List.sweeping, then a Grant's mu, then what List.Open takes. List.mu is a leaf.
 //
-// # Heldups
+// # Operations that are held
 //
-// Heldups knows the operations that wait for somebody's decision, so that the
+// This part knows the operations that wait for somebody's decision, so that the
 // directories in which they wait can be known, too: the kernel has those locked until it is
 // answered, so it cannot be told of a name there; who tells it waits, in a way that not
 // even the end of the process ends.
@@ -153,9 +153,9 @@
 //
 // List.mu, alone; Op.Count is called under it.
 //
-// # Numbers
+// # Numbers for the client
 //
-// Numbers gives values numbers that a hostile client may send back: a number
+// This part gives values numbers that a hostile client may send back: a number
 // leads to its value as long as it is in the table, and to nothing afterwards, even if
 // the slot has another value by then. Looking up takes no lock.
 //
@@ -163,9 +163,9 @@
 //
 // Table.mu alone, while a value is put or removed.
 //
-// # Openfiles
+// # Open files
 //
-// Openfiles keeps descriptors of files open as long as somebody uses them: a
+// This part keeps descriptors of files open as long as somebody uses them: a
 // [openFile] is counted, because a hostile client may release it while it reads from it,
 // and a descriptor that is closed too early could become another file's. A [openFileList] has
 // the open files of one node; [laterFile] has descriptors that are closed when an answer is
@@ -175,9 +175,9 @@
 //
 // List.mu and Later.mu, each alone.
 //
-// # Removals
+// # Names that were just removed
 //
-// Removals remembers the names that the client itself has just removed. The client knows
+// This part remembers the names that the client itself has just removed. The client knows
 // of these removals, so it need not be told when the watcher sees them.
 //
 // The memory is bounded. The client is told of a removal that is not in it, which is always right. A name

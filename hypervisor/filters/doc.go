@@ -3,7 +3,7 @@
 //
 // # Landlock
 //
-// Landlock makes sets of Landlock rules. A set names the kinds of access that it decides about. A
+// This part makes sets of Landlock rules. A set names the kinds of access that it decides about. A
 // thread that is restricted by the set, and everything that it starts, has such access only where a rule
 // allows it. Other kinds of access stay as they were.
 //
@@ -16,9 +16,9 @@
 // Landlock does not know modes, owners, times and extended attributes, nor, before version 9, connections to sockets
 // with a path, nor opening a file without reading or writing it.
 //
-// # Restrain
+// # What the supervisor gives up
 //
-// Restrain is what the supervisor denies to others and to itself.
+// This part is what the supervisor denies to others and to itself.
 //
 // Untraced:
 //
@@ -40,9 +40,9 @@
 //
 // The package has no state of its own: that is the kernel's.
 //
-// # Seccomp
+// # System calls
 //
-// Seccomp has the filters for system calls of guests that share the host's kernel: the
+// This part has the filters for system calls of guests that share the host's kernel: the
 // jail's ([Jail]) and those without namespaces ([Confined]). A filter is a program for the
 // kernel. It tests numbers and register arguments, never memory, which the caller could change
 // meanwhile.

@@ -1,9 +1,9 @@
 // Package inherit says what a command inherits from the process that calls the program: descriptors, variables, and the directories of the
 // user that variables name. It is light, since the shortcut uses it before all else.
 //
-// # Userdirs
+// # Directories of the user
 //
-// Userdirs chooses the directories that variables of the user's environment name: where sessions have their sockets
+// This part chooses the directories that variables of the user's environment name: where sessions have their sockets
 // (XDG_RUNTIME_DIR), and where temporary files go (TMPDIR). A variable may be wrong: it names what is not there, or what another user
 // could change. Then there is another directory, and an [UnfitDir] that says why.
 //
@@ -11,7 +11,7 @@
 //
 // # Descriptors
 //
-// Descriptors says which of a caller's open files a command may have: a list, the same for all runtimes that pass descriptors.
+// This part says which of a caller's open files a command may have: a list, the same for all runtimes that pass descriptors.
 //
 // By a directory all of the host could be reached, by a device or a terminal what its user does later, and by a socket that has a name what others
 // listen on. So a command gets files, pipes and pairs of sockets, as its standard input and output also the devices that each jail has, and the
@@ -28,7 +28,7 @@
 //
 // # Variables
 //
-// Variables says which variables of the caller's environment a command gets.
+// This part says which variables of the caller's environment a command gets.
 //
 // cmd/sandbox/internal/shortcut uses it before most packages are initialised, so it imports the package os
 // only: strings and slices are initialised late.

@@ -112,36 +112,36 @@
 // A start in dynamic mode takes 3 ms more than the 29 in static mode: 1 to mount the gates (0.1 each), 1.2 for eleven places that are open in them
 // (to mount over a name in a gate is a lookup that the supervisor answers), the rest to serve them and to take them down.
 //
-// # Account
+// # The account
 //
-// Account works out whose rights the commands of a jail get, and what the mode bits of the
+// This part works out whose rights the commands of a jail get, and what the mode bits of the
 // host's files give them. Save for [Lend] it only looks, and it has no state.
 //
-// # Ahead
+// # What is made ahead
 //
-// Ahead makes what a jail needs whatever its configuration says: the guest's program in a memfd, what the kernel
+// This part makes what a jail needs whatever its configuration says: the guest's program in a memfd, what the kernel
 // lets a mediated bridge do, and the user namespace of the folders' mounts.
 //
 // None of it depends on the log or on the view, and each takes as long as a tenth of a whole start. So it is made beside what
 // the program does first ([Preparation.Begin]). Each part is made once and then kept; an error is kept, too, and said to whom needs the
 // part. Nothing of it is visible to anybody else.
 //
-// # Children
+// # Processes inside, seen from outside
 //
-// Children looks at the processes of a pid namespace from outside: whether the first has children, how
+// This part looks at the processes of a pid namespace from outside: whether the first has children, how
 // many there are, and which numbers they have here. It locks one mutex, and trusts the kernel
 // alone: names and numbers in /proc are the kernel's, and a process may end meanwhile. On other systems than Linux it is empty.
 //
 // # Devices
 //
-// Devices finds the devices of the host that somebody wants in a jail (--device), and refuses those by which the jail would be none.
+// This part finds the devices of the host that somebody wants in a jail (--device), and refuses those by which the jail would be none.
 //
 // What a device does when it is asked is its driver's: no view and no undo log is between. So a disk, the machine's memory, and what the
 // user types are refused unless they are named twice, and terminals always.
 //
-// # Dynamic
+// # A jail that asks
 //
-// Dynamic chooses what a jail that asks shows from the start, and what a person has to
+// This part chooses what a jail that asks shows from the start, and what a person has to
 // allow first.
 //
 // From the start it shows what belongs to the system (/usr, /etc and their like), tool chains (what PATH
@@ -153,25 +153,25 @@
 // The package only looks at the host, and has no state. It does not follow what changes later: a directory that
 // appears in the root directory during the session is seen, since the gates are already made; only root can make one.
 //
-// # Engines
+// # Engines for containers
 //
-// Engines has what engines for containers (podman, buildah) are given in a jail, where there is one user
+// This part has what engines for containers (podman, buildah) are given in a jail, where there is one user
 // id and no control group of their own: configuration files, programs that stand in front of the real ones, and the variables that lead
 // to both. It is text only: the jail puts the files in place.
 //
-// # Host
+// # What this machine can do
 //
-// Host finds out what this machine lets a jail do: its kernel, its settings, its devices.
+// This part finds out what this machine lets a jail do: its kernel, its settings, its devices.
 // It says in words for people what to change.
 //
-// # Ids
+// # Maps of user namespaces
 //
-// Ids reads and writes the maps of user namespaces (uid_map, gid_map). It trusts what
+// This part reads and writes the maps of user namespaces (uid_map, gid_map). It trusts what
 // the kernel writes, and has no state.
 //
 // # Limits
 //
-// Limits keeps what everything inside a jail takes within [hypervisor.Limits].
+// This part keeps what everything inside a jail takes within [hypervisor.Limits].
 //
 // The number of processes and the size of files are limited by POSIX limits, which the first process of the jail
 // hands down: they need no rights and are always there. A jail has a user namespace of its own, so that its
@@ -183,9 +183,9 @@
 // A [limitKeeper] is safe for concurrent use once it is made. What is inside can neither change the groups nor
 // raise a limit. It trusts the kernel.
 //
-// # Promote
+// # Mounting what a gate has opened
 //
-// Promote mounts directories that a gate (package fsbridge/gate) has opened, while their jail runs: from then on what is in them
+// This part mounts directories that a gate (package fsbridge/gate) has opened, while their jail runs: from then on what is in them
 // is looked at without the gate, at native speed.
 //
 // How:

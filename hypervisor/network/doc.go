@@ -49,9 +49,9 @@
 // or dropped. What the guest does not take off its cable is dropped, as a switch
 // would.
 //
-// # Tap
+// # The network card of a jail
 //
-// Tap is a jail's network card: a TAP device of the kernel in the jail's
+// This part is a jail's network card: a TAP device of the kernel in the jail's
 // network namespace, whose other end is a cable of package network.
 //
 // Whoever is born in that namespace opens [TapPath] there, makes the device with the
@@ -69,9 +69,9 @@
 // on that: frames are as hostile as a virtual machine's, and package network checks
 // them.
 //
-// # Proxy
+// # The host's proxies
 //
-// Proxy connects through the HTTP and SOCKS proxies that the host's environment
+// This part connects through the HTTP and SOCKS proxies that the host's environment
 // names, so that guests need to know nothing of them: HTTPS_PROXY for port 443,
 // HTTP_PROXY for port 80, ALL_PROXY for all ports (and for these two if they have none of
 // their own), NO_PROXY for what is reached directly; in capitals or not. Loopback is

@@ -13,9 +13,9 @@
 // lives on, except when a line is too long. What methods exist is not known
 // here: the server has a [Handler].
 //
-// # Remote
+// # A session in another process
 //
-// Remote is a session as other processes see it: the file that registers it
+// This part is a session as other processes see it: the file that registers it
 // ([Registration]), the requests of its control socket ([SessionServer]), and the client
 // that asks them ([SessionClient], an [api.Service] like the session itself).
 //

@@ -35,9 +35,9 @@
 // while they are scanned, and every field is known or an error. Paths are
 // checked by the session.
 //
-// # Outbox
+// # The queue of messages
 //
-// Outbox is the one way of all messages to a client that may not read.
+// This part is the one way of all messages to a client that may not read.
 //
 // Messages leave first in, first out. Each is of a [outboxClass], and each class has room for so many
 // bytes: whoever puts a message waits for room of its class. So a client that does not read

@@ -1,9 +1,9 @@
 // Package agents knows the configuration files of coding agents: which clients there are, how an entry is put into their JSON and taken out
 // again, and what a hook answers.
 //
-// # Clients
+// # Their files
 //
-// Clients knows the files of agents: where they keep their list of MCP servers, the
+// This part knows the files of agents: where they keep their list of MCP servers, the
 // hooks that they ask before they run a tool, and commands of the user's. It puts our entries
 // there, or takes them out. docs/mcp-clients.md and docs/agents.md have the places and their
 // sources.
@@ -14,9 +14,9 @@
 // of it. A second run changes nothing. Removing takes the copies into account: what was there
 // before is there again, byte for byte.
 //
-// # Jsonc
+// # Editing JSON
 //
-// Jsonc sets and removes one member of a JSON document, or one element of an
+// This part sets and removes one member of a JSON document, or one element of an
 // array in it, and leaves every other byte as it is: the order of keys, numbers of any size, indentation, line
 // ends and, where the dialect has them, comments and trailing commas.
 //
@@ -29,9 +29,9 @@
 //
 // All functions are pure and safe for concurrent use.
 //
-// # Hook
+// # Hooks
 //
-// Hook answers agents' questions before they run a tool: a shell command is to go
+// This part answers agents' questions before they run a tool: a shell command is to go
 // through 'sandbox run'. docs/agents.md says what each client asks, and where that is
 // documented.
 //

@@ -7,25 +7,25 @@
 // What always holds: a key answers only the question that is on the screen when it is pressed. If another question takes its
 // place, keys that answer do nothing for a moment. Everything that a session says is shown through fsbridge/texts.
 //
-// # Decisions
+// # 'sandbox audit'
 //
-// Decisions is 'sandbox audit': it shows what was decided in a folder, by whom
+// This part is 'sandbox audit': it shows what was decided in a folder, by whom
 // and why, and verifies that nobody changed the log (package actors/approval).
 //
 // It reads the file beside the folder's undo log and asks no session, so it works beside
 // one that is live. Nothing in the file is trusted: what is shown is made printable.
 //
-// # Policies
+// # 'sandbox policy'
 //
-// Policies has the commands of 'sandbox policy': they show the rules of
+// This part has the commands of 'sandbox policy': they show the rules of
 // actors/approval, check their files, and change those of the user and of the project.
 // What is shown may come from a file that somebody else wrote: it is printed quoted.
 //
 // They ask no session. A session that runs reads the files again when they have changed.
 //
-// # Why
+// # 'sandbox why'
 //
-// Why is 'sandbox why': it explains what commands could do with a path, a
+// This part is 'sandbox why': it explains what commands could do with a path, a
 // destination or a key, which rule decides that, and what would change it.
 //
 // It asks no session. What the configuration and the flags say goes through the same code

@@ -18,9 +18,9 @@
 // A file is taken as a whole or not at all. All errors are reported; each names
 // file, line and key. A [Set] is not safe for concurrent use.
 //
-// # Profile
+// # Profiles
 //
-// Profile knows what single agents need in the sandbox: the configuration that they
+// This part knows what single agents need in the sandbox: the configuration that they
 // write, the hosts that they talk to, the variables with their keys, and their own
 // credentials. A profile is a TOML file; those of well-known agents are built in. The user's
 // own, then the organisation's, take the place of a built-in one of the same name. A project

@@ -1,9 +1,9 @@
 // Package console is what the commands have in common when they speak to a person or to a shell: what is printed and how, progress, questions
 // at a terminal, job control, exit statuses, and the log.
 //
-// # Terminal
+// # The terminal
 //
-// Terminal joins the user's terminal with the pseudo-terminal of a command
+// This part joins the user's terminal with the pseudo-terminal of a command
 // ([Relay]), and asks questions on a terminal ([Relay.Ask], [PromptOn]).
 //
 // While a relay runs, the user's terminal is raw: every key goes to the command,
@@ -15,9 +15,9 @@
 // the kernel. Therefore a relay looks first whether it is in the foreground, and
 // waits until it is.
 //
-// # Job
+// # Job control
 //
-// Job runs a command in front of the user: a [Job] stands between the
+// This part runs a command in front of the user: a [Job] stands between the
 // user's terminal and signals on one side and a session on the other.
 //
 // A program uses it in this order: [NewJob], HandleSignals on a goroutine of its own,
@@ -33,23 +33,23 @@
 // meanwhile: a [Watch] continues it alone for them. So main calls Watch if
 // [IsWatch] says so.
 //
-// # Logging
+// # The log
 //
-// Logging makes the program's logger: JSON lines with the names that
+// This part makes the program's logger: JSON lines with the names that
 // docs/logging.md describes, or coloured text on a terminal. Both add the request
 // and the step that the context names, and a component where a line has none.
 //
 // What is logged may come from hostile files: the text form writes out every
 // character that is not printable, so that it cannot act on the terminal.
 //
-// # Exit
+// # Exit statuses
 //
-// Exit is how the program ends: its exit statuses, and the errors that
+// This part is how the program ends: its exit statuses, and the errors that
 // choose one. Any other error is the status Failed.
 //
-// # Format
+// # What is printed
 //
-// Format turns what the program prints into text: the result of a command
+// This part turns what the program prints into text: the result of a command
 // ([Output]), figures and names ([Bytes], [Ago], [Shown]), and steps of the undo
 // log. It decides nothing and asks nobody.
 //
@@ -61,7 +61,7 @@
 //
 // # Progress
 //
-// Progress tells a person on a terminal that something takes longer: a line that
+// This part tells a person on a terminal that something takes longer: a line that
 // says since when and, where that is known, how much of it is done. It comes after a second,
 // is drawn anew as time passes, and is gone at the end:
 //
@@ -70,15 +70,15 @@
 // If there is no terminal, nothing is written. Other output to the terminal replaces the line, which
 // then comes again below that output.
 //
-// # Treeview
+// # The tree of a session
 //
-// Treeview shows the live parts of a session: once, as a table ([WriteTree]),
+// This part shows the live parts of a session: once, as a table ([WriteTree]),
 // or again and again on the whole terminal ([WatchTree]). It keeps nothing but what it
 // shows, and asks the session twice a second.
 //
-// # Graph
+// # The picture of a history
 //
-// Graph draws the history of a folder for a terminal, newest first, one line for
+// This part draws the history of a folder for a terminal, newest first, one line for
 // each entry ([DrawGraph]):
 //
 //	      STEP     WHEN        SPAN  PATHS     COMMAND

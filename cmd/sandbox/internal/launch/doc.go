@@ -9,9 +9,9 @@
 // The directory of control sockets must belong to the user alone: who can put a
 // socket there could answer for a session. [Launcher.RuntimeDir] sees to this.
 //
-// # Worktree
+// # The git directory
 //
-// Worktree finds the git directory of a folder whose .git is a file: a linked worktree
+// This part finds the git directory of a folder whose .git is a file: a linked worktree
 // or a submodule. That directory lies elsewhere, and git writes there with every commit.
 //
 // What runs inside of a sandbox can write the .git file, so what it names is believed only if
@@ -24,38 +24,38 @@
 //
 // Functions look and change nothing. They are safe for concurrent use.
 //
-// # Walls
+// # Around the serving process
 //
-// Walls puts around the process that serves sessions what keeps it from doing harm if a guest takes it over: it gives up rights before anything is probed ([Restrain]), and once a session
+// This part puts around the process that serves sessions what keeps it from doing harm if a guest takes it over: it gives up rights before anything is probed ([Restrain]), and once a session
 // runs it goes beneath a filter of system calls and, if it serves a machine and nothing else, behind rules of Landlock ([Walls]). The means are those of hypervisor/filters and hypervisor/filters; here is when, and for which isolation. A process of its own, which stays before the rules, does the little that they refuse and a session needs ([Scout]).
 //
 // Nothing of this can be taken off again, and what the process starts inherits it. So a session is refused here if what an earlier one of the same process has put up is in its way.
 //
-// # Notify
+// # Notifications
 //
-// Notify tells a person on the desktop that something waits for a decision, once for all questions that come
+// This part tells a person on the desktop that something waits for a decision, once for all questions that come
 // together, with the notify-send that is installed.
 //
 // What always holds: the session never waits for it; what a program inside has chosen reaches the desktop as plain text,
 // without markup and escapes; and nothing is executed that a program inside could have put there.
 //
-// # Guestbin
+// # The guest program
 //
-// Guestbin holds the guest program (cmd/sandbox-guest) within this one,
+// This part holds the guest program (cmd/sandbox-guest) within this one,
 // where the build has put it there: 'make build' does, with the tag embedguest.
 // In a build without it, a jail executes this program in its place.
 //
-// # Overlay
+// # Overlays
 //
-// Overlay has the commands of 'sandbox overlay': they show what commands in jails have written to
+// This part has the commands of 'sandbox overlay': they show what commands in jails have written to
 // caches and other overlays, put it into the host's directories, or throw it away. What they show was written
 // by hostile programs: names are printed quoted, and package places guards the rest.
 //
 // They are for one goroutine.
 //
-// # Inside
+// # Within a sandbox
 //
-// Inside is `sandbox run` within a sandbox: it makes no second one. The
+// This part is `sandbox run` within a sandbox: it makes no second one. The
 // session outside opens a step, the command runs as a child of this process, and the
 // step ends with it. The session is asked at the socket that
 // [hypervisor.StepsVariable] names; nothing but that can be asked there.

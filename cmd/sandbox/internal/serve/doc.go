@@ -9,17 +9,17 @@
 // The classifier's opinion of a command is advice: it decides whether a person is
 // asked first, and protects nothing.
 //
-// # Ui
+// # 'sandbox ui'
 //
-// Ui is the command 'sandbox ui': it serves the page of package actors/frontend/ui on a
+// This part is the command 'sandbox ui': it serves the page of package actors/frontend/ui on a
 // loopback address, and gives it what the other commands know.
 //
 // What a command prints as JSON (the findings of 'doctor', the configuration with its origins) is taken
 // from that command: the program runs itself, and so says the same on the page as in the terminal.
 //
-// # Classifier
+// # What a shell command may do
 //
-// Classifier says of a shell command, without running it, whether it
+// This part says of a shell command, without running it, whether it
 // only reads, writes, or destroys, and what about it looks suspicious.
 //
 // It is advice and never the protection: what a command may do is decided by

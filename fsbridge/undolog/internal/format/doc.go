@@ -1,17 +1,17 @@
 // Package format has the types of the log and how they lie on the disk: steps, limits and errors, the framing of records, and the journal.
 //
-// # Base
+// # Words
 //
-// Base holds the words that all packages of the undo log share: what a
+// This part holds the words that all packages of the undo log share: what a
 // step, a history entry and a barrier are, the limits, the policies and the
 // errors that a caller tests for.
 //
 // The package undolog gives them to its callers under the same names. Nothing
 // here does anything, so nothing is locked; all values may be copied.
 //
-// # Wire
+// # Pieces of files
 //
-// Wire has the pieces of which the undo log's files are made: numbers,
+// This part has the pieces of which the undo log's files are made: numbers,
 // strings, frames with a checksum, and records of a fixed size.
 //
 // In all files of the log, "uint" is an unsigned varint (7 bits a byte, the low
@@ -31,9 +31,9 @@
 // before anything is allocated, and whatever is wrong is an error that wraps
 // [ErrMalformed], never a panic.
 //
-// # Journal
+// # The journal
 //
-// Journal writes and reads the journal of one step: records that say what
+// This part writes and reads the journal of one step: records that say what
 // the folder was like when the step began.
 //
 // A record is about an object (an inode) or about a binding (a name in a

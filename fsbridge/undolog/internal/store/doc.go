@@ -90,9 +90,9 @@
 // directory of blobs runs; Links', which is held while a name of the log's is added
 // or removed; those of IDs and Renumbering.
 //
-// # Outputs
+// # Outputs of commands
 //
-// Outputs keeps what the commands of steps wrote to their stdout and stderr, beside the steps' directories.
+// This part keeps what the commands of steps wrote to their stdout and stderr, beside the steps' directories.
 //
 // Format:
 //
@@ -135,7 +135,7 @@
 //
 // # Marks
 //
-// Marks keeps the named places between steps that a person or a client has set.
+// This part keeps the named places between steps that a person or a client has set.
 //
 // Format:
 //
@@ -155,9 +155,9 @@
 //
 // A [Marks] may be used concurrently. Its mutex is a leaf, and is held while the file is written.
 //
-// # Pack
+// # Packs
 //
-// Pack keeps the adopted inodes of one step in one compressed file: whole
+// This part keeps the adopted inodes of one step in one compressed file: whole
 // trees with their attributes, hard links and holes.
 //
 // A [PackWriter] reads each inode once and decodes again what it wrote, because the
@@ -206,17 +206,17 @@
 // leaf and is not held while a group is decoded. Whoever wants a group that another
 // goroutine decodes waits for it.
 //
-// # Sight
+// # What was seen of a directory
 //
-// Sight is what somebody saw of a directory when its last name was in place: an
+// This part is what somebody saw of a directory when its last name was in place: an
 // apply looks, and the stamps take it in without looking again.
 //
 // A sight says nothing of what happened afterwards. It counts only where nobody else
 // could change the name in between without being noticed: that is Looked.
 //
-// # Alive
+// # Signs of life
 //
-// Alive keeps a sign of life: when something was last changed by whoever may be killed at
+// This part keeps a sign of life: when something was last changed by whoever may be killed at
 // any moment. After a kill it tells what they wrote themselves from what somebody wrote later. [OwnAlive] tells the same of a
 // step that is open, inode by inode; it is in memory only.
 //
