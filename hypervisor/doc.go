@@ -1,5 +1,5 @@
 // Package hypervisor declares what every isolation runtime offers: the Linux
-// jail, QEMU and macOS Seatbelt implement [Runtime], and the machine actor
+// jail, Landlock alone, QEMU, and none at all implement [Runtime], and the machine actor
 // drives it without knowing which one it has.
 //
 // A Runtime starts a [Guest]: an isolated place with the working folders in it,

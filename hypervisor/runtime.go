@@ -23,7 +23,7 @@ var ErrNetwork = errors.New("hypervisor: nothing decides here about the use of t
 
 // Runtime starts guests of one kind. It is safe for concurrent use.
 type Runtime interface {
-	// Name is the word of --isolation: "jail", "landlock", "vm", "seatbelt" or "none".
+	// Name is the word of --isolation: "jail", "landlock", "vm" or "none".
 	Name() string
 
 	// Probe returns nil if a guest can be started here, else an error wrapping

@@ -69,7 +69,7 @@ type StartRequest struct {
 	NetworkPolicy      string              `json:"network_policy,omitempty" jsonschema:"open, ask, allowlist or disabled"`
 	NetworkAllow       []string            `json:"network_allow,omitempty" jsonschema:"what allowlist and ask allow: addresses, ranges, domains, with ports; as --allow-host"`
 	VMMode             string              `json:"vm_mode,omitempty" jsonschema:"persistent or ephemeral"`
-	Isolation          string              `json:"isolation,omitempty" jsonschema:"auto, vm, jail, landlock, seatbelt or none"`
+	Isolation          string              `json:"isolation,omitempty" jsonschema:"auto, vm, jail, landlock or none"`
 	UndoLimits         *UndoLimits         `json:"undo_limits,omitempty" jsonschema:"as in undo.configure"`
 	Safeguards         *SafeguardConfigure `json:"safeguards,omitempty" jsonschema:"as in safeguard.configure"`
 	BarrierPolicy      string              `json:"barrier_policy,omitempty" jsonschema:"barrier, warn or lock"`
@@ -90,7 +90,7 @@ type WorkingDirectory struct {
 type SessionInfo struct {
 	SessionID          string          `json:"session_id"`
 	ProtocolVersion    int             `json:"protocol_version"`
-	Isolation          string          `json:"isolation" jsonschema:"the runtime: jail, landlock, vm, seatbelt or none"`
+	Isolation          string          `json:"isolation" jsonschema:"the runtime: jail, landlock, vm or none"`
 	WorkingDirectories []DirectoryInfo `json:"working_directories"`
 }
 
@@ -142,7 +142,7 @@ type StatusResult struct {
 	AgentVersion       string            `json:"agent_version"`
 	SessionID          string            `json:"session_id,omitempty"`
 	StartedAt          time.Time         `json:"started_at,omitzero"`
-	Isolation          string            `json:"isolation,omitempty" jsonschema:"the runtime: jail, landlock, vm, seatbelt or none"`
+	Isolation          string            `json:"isolation,omitempty" jsonschema:"the runtime: jail, landlock, vm or none"`
 	WorkingDirectories []DirectoryInfo   `json:"working_directories,omitempty"`
 	OpenStep           int64             `json:"open_step,omitempty" jsonschema:"its id, while a step is open"`
 	Running            []RunningCommand  `json:"running,omitempty" jsonschema:"the commands that run in it"`
@@ -271,7 +271,7 @@ type ReadResult struct {
 // FSStatusResult answers fs.status.
 type FSStatusResult struct {
 	Directory DirectoryInfo     `json:"directory"`
-	Isolation string            `json:"isolation,omitempty" jsonschema:"the runtime: jail, landlock, vm, seatbelt or none"`
+	Isolation string            `json:"isolation,omitempty" jsonschema:"the runtime: jail, landlock, vm or none"`
 	Machine   map[string]string `json:"machine,omitempty" jsonschema:"as in session.status"`
 	Limits    *UndoLimitsResult `json:"limits,omitempty" jsonschema:"of its undo log; left out where there is none that can be used"`
 	Warnings  []FSWarning       `json:"warnings" jsonschema:"newest last"`

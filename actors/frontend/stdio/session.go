@@ -115,7 +115,7 @@ func (s *Server) checkStart(p *StartRequest) error {
 	}{
 		{"network_policy", p.NetworkPolicy, []string{"open", "ask", "allowlist", "disabled"}},
 		{"vm_mode", p.VMMode, []string{"persistent", "ephemeral"}},
-		{"isolation", p.Isolation, []string{"auto", "vm", "jail", "landlock", "seatbelt", "none"}},
+		{"isolation", p.Isolation, []string{"auto", "vm", "jail", "landlock", "none"}},
 		{"barrier_policy", p.BarrierPolicy, []string{"barrier", "warn", "lock"}},
 		{"symlink_policy", p.SymlinkPolicy, []string{"read-write", "read-only", "ignore"}},
 		{"durability", p.Durability, []string{"process", "power"}},

@@ -38,10 +38,22 @@ func Examine(ctx context.Context, h Host) []Finding {
 		confined.State = "warn"
 		confined.Detail += ", and is what --isolation auto takes here; it is weaker than a jail: " + strings.Join(h.Weaker, "; ")
 	}
-	return []Finding{
+	return append([]Finding{
 		kernelFinding(), users, fuse, fuseFeatures(), bridge, tunFinding(), seccompFinding(), landlockFinding(),
 		cgroupFinding(), h.kvmFinding(ctx), jail, confined, h.machineFinding(ctx), h.folderFinding(),
+	}, buildFindings()...)
+}
+
+// buildFindings says if this program cannot give up rights in all of its threads: with cgo some are not Go's own.
+func buildFindings() []Finding {
+	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_GETPID, 0, 0, 0); errno != syscall.ENOTSUP {
+		return nil
 	}
+	return []Finding{{
+		Name: "this program", State: "warn",
+		Detail: "was built with cgo, so it cannot give up rights: root's sessions keep capabilities that they do not need, and machines are served without a wall of their own",
+		Advice: "build it with 'make build', or with CGO_ENABLED=0",
+	}}
 }
 
 // confinedFinding says whether --isolation landlock works.

@@ -102,7 +102,7 @@ func (c *confined) up(ctx context.Context, s *actors.Session, cfg api.Config, lo
 	if c.rules, err = filters.NewRuleset(filters.LandlockSettings{Files: filters.LandlockKnown(version, handled)}); err == nil {
 		err = errors.Join(c.fill(ctx, s, cfg), c.err)
 		if err == nil {
-			err = filters.ConfineThread(c.rules.File())
+			err = filters.Confine(c.rules.File())
 		}
 		err = errors.Join(err, c.rules.Close())
 	}
