@@ -63,6 +63,9 @@ func (j *Job) continued() {
 func stopGroup() {
 	was := setAction(unix.SIGTSTP, action{handler: ignore})
 	_ = unix.Kill(0, unix.SIGTSTP) // ourselves last: who follows us may look whether we have stopped
+	// If the main thread has blocked it just then, as in each of its signals' handlers, it is not ignored but waits, and would stop us before the
+	// next line but one does: that would stop us again when we have been continued. To ignore it once more drops what waits (sigaction(2), POSIX).
+	setAction(unix.SIGTSTP, action{handler: ignore})
 	setAction(unix.SIGTSTP, action{})
 	_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP) // to this thread: it does not run on meanwhile
 	setAction(unix.SIGTSTP, was)
