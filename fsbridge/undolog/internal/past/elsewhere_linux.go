@@ -18,8 +18,8 @@ func (w *targetWriter) elsewhere() error {
 		return nil
 	}
 	going := make(map[*thing]bool, len(w.gone))
-	for _, p := range w.gone {
-		going[p.now] = true
+	for _, now := range w.gone {
+		going[now] = true
 	}
 	for _, l := range slices.Backward(w.v.layers) {
 		for _, n := range l.Order {
@@ -50,7 +50,7 @@ func (w *targetWriter) stays(t *thing) (bool, error) {
 		return false, err
 	}
 	going := map[string]bool{}
-	for _, p := range w.gone {
+	for p := range w.gone {
 		going[p.path()] = true
 	}
 	names := uint64(0)
@@ -73,7 +73,7 @@ func (w *targetWriter) stays(t *thing) (bool, error) {
 }
 
 // path is that of the place.
-func (p *place) path() string {
+func (p place) path() string {
 	if above := p.dir.folder().path(); above != "" {
 		return above + "/" + p.name
 	}

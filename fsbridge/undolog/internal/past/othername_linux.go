@@ -20,11 +20,8 @@ type foundName struct {
 // there what it was: the name that is brought back is one of the same file again. Else it returns NoObj, and the caller makes a
 // copy, since the other name keeps what it has now.
 func (w *targetWriter) otherName(t *thing) (format.ObjID, error) {
-	at, err := w.stillNamed(t)
-	if at == nil || err != nil {
-		return format.NoObj, err
-	}
-	if !w.v.unchanged(t) {
+	at, ok := w.stillNamed(t)
+	if !ok || !w.v.unchanged(t) {
 		return format.NoObj, nil
 	}
 	parent, err := w.above(at.dir)
@@ -38,75 +35,65 @@ func (w *targetWriter) otherName(t *thing) (format.ObjID, error) {
 	return id, err
 }
 
-// stillNamed finds a name in the folder that the file t has and had then, and that stays; or nil.
-func (w *targetWriter) stillNamed(t *thing) (*place, error) {
+// stillNamed finds a name in the folder that the file t has and had then, and that stays. Where it cannot look, it finds none.
+func (w *targetWriter) stillNamed(t *thing) (place, bool) {
 	if t.typ == unix.S_IFDIR {
-		return nil, nil
+		return place{}, false
 	}
-	if s := t.folder(); s != nil {
-		if p := (&place{s.dir, s.name, t}); w.hadAndKeeps(p) {
-			return p, nil
-		}
+	if s := t.folder(); s != nil && w.hadAndKeeps(place{s.dir, s.name}, t) {
+		return place{s.dir, s.name}, true
 	}
 	if st, err := t.stat(); err != nil || st.Nlink < 2 {
-		return nil, nil // a copy will say what is wrong
+		return place{}, false
 	}
-	names, err := w.namesOf(t)
-	if err != nil {
-		return nil, err
-	}
-	for _, n := range names {
+	for _, n := range w.namesOf(t) {
 		d := w.v.top
 		for _, name := range n.dir {
-			if d, err = w.v.present(d, name); err != nil || d == nil {
-				return nil, err
+			if d, _ = w.v.present(d, name); d == nil {
+				break
 			}
 		}
-		now, err := w.v.present(d, n.name)
-		if err != nil {
-			return nil, err
+		if d == nil {
+			continue
 		}
-		if p := (&place{d, n.name, t}); now == t && w.hadAndKeeps(p) {
-			return p, nil
+		if now, _ := w.v.present(d, n.name); now == t && w.hadAndKeeps(place{d, n.name}, t) {
+			return place{d, n.name}, true
 		}
 	}
-	return nil, nil
+	return place{}, false
 }
 
-// hadAndKeeps tells whether the name p had then what it has, and keeps it.
-func (w *targetWriter) hadAndKeeps(p *place) bool {
+// hadAndKeeps tells whether the name p was that of t then, too, and keeps what it has.
+func (w *targetWriter) hadAndKeeps(p place, t *thing) bool {
 	was, err := w.v.lookup(p.dir, p.name)
-	return err == nil && was == p.now && w.v.existed(p.dir) && !w.going(p)
+	return err == nil && was == t && w.v.existed(p.dir) && !w.going(p)
 }
 
-// namesOf are the names of t in the folder.
-func (w *targetWriter) namesOf(t *thing) ([]foundName, error) {
+// namesOf are the names of t in the folder, as far as that can be read.
+func (w *targetWriter) namesOf(t *thing) []foundName {
 	if w.linked == nil {
 		w.linked = map[hostfs.ID][]foundName{}
-		err := w.v.root.Walk(func(dir []string, name string, st *hostfs.Stat) bool {
+		_ = w.v.root.Walk(func(dir []string, name string, st *hostfs.Stat) bool {
 			if !st.IsDir() && st.Nlink > 1 {
 				w.linked[st.ID] = append(w.linked[st.ID], foundName{slices.Clone(dir), name})
 			}
 			return true
 		})
-		if err != nil {
-			return nil, err
-		}
 	}
-	return w.linked[t.id], nil
+	return w.linked[t.id]
 }
 
 // going tells whether the name p, or a directory that it is in, loses what it has.
-func (w *targetWriter) going(p *place) bool {
-	for d, name := p.dir, p.name; d != nil; {
-		if slices.ContainsFunc(w.gone, func(g place) bool { return g.dir == d && g.name == name }) {
+func (w *targetWriter) going(p place) bool {
+	for p.dir != nil {
+		if w.gone[p] != nil {
 			return true
 		}
-		s := d.folder()
+		s := p.dir.folder()
 		if s == nil {
 			return false
 		}
-		d, name = s.dir, s.name
+		p = place{s.dir, s.name}
 	}
 	return false
 }

@@ -25,17 +25,16 @@ type targetWriter struct {
 	objs map[*thing]format.ObjID // of what is copied, and of the files that stay
 	dirs map[*thing]format.ObjID // of the directories that stay
 	next format.ObjID
-	back []binding // which get what they had, when all that stays is known
-	gone []place   // of these names, what is there now
+	back []binding        // which get what they had, when all that stays is known
+	gone map[place]*thing // of these names, what is there now
 	// linked are the names in the folder of files that have several; nil: not looked for yet.
 	linked map[hostfs.ID][]foundName
 }
 
-// place is a name in a directory of the folder, and what is there.
+// place is a name in a directory of the folder.
 type place struct {
 	dir  *thing
 	name string
-	now  *thing
 }
 
 // binding is a name in a directory that is in the folder, and what it was.
@@ -49,7 +48,7 @@ type binding struct {
 // directory: applied, it brings the path back. Without force it fails with [format.ErrElsewhere] if what had another
 // path then would be nowhere after that.
 func WriteTarget(ctx context.Context, v *View, dir *store.StepDir, step format.Step, path []string, force bool) error {
-	w := &targetWriter{v: v, dir: dir, objs: map[*thing]format.ObjID{}, dirs: map[*thing]format.ObjID{}}
+	w := &targetWriter{v: v, dir: dir, objs: map[*thing]format.ObjID{}, dirs: map[*thing]format.ObjID{}, gone: map[place]*thing{}}
 	if err := w.write(ctx, step, path); err != nil || force {
 		return err
 	}
@@ -138,7 +137,7 @@ func (w *targetWriter) name(ctx context.Context, in *thing, dir format.ObjID, na
 	}
 	w.back = append(w.back, binding{dir, name, was})
 	if now != nil {
-		w.gone = append(w.gone, place{in, name, now})
+		w.gone[place{in, name}] = now
 	}
 	return nil
 }
