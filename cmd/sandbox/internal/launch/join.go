@@ -118,6 +118,7 @@ func StartDir(first string, others ...string) string {
 	return wd
 }
 
+// within tells whether path is dir, or below it, by their names alone.
 func within(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)

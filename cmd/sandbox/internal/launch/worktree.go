@@ -38,14 +38,14 @@ func GitDirectory(folder string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s leads nowhere: %w", file, err)
 	}
-	if worktreeWithin(entry, folder) {
+	if within(entry, folder) {
 		return "", nil
 	}
 	dir, err := repository(entry, folder, st)
 	if err != nil {
 		return "", fmt.Errorf("%s names %s, but %w", file, entry, err)
 	}
-	if worktreeWithin(dir, folder) || worktreeWithin(folder, dir) {
+	if within(dir, folder) || within(folder, dir) {
 		return "", fmt.Errorf("%s names %s, but the folder and the git directory %s contain each other", file, entry, dir)
 	}
 	if err := sameOwner(dir, folder); err != nil {
@@ -147,9 +147,4 @@ func coreWorktree(text []byte) (value string, ok bool) {
 		}
 	}
 	return value, ok && value != ""
-}
-
-func worktreeWithin(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
 }
