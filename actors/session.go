@@ -118,9 +118,9 @@ func newSession(cfg api.Config) (*Session, error) {
 	if err := lockable(cfg); err != nil {
 		return nil, err
 	}
-	setDefault(&cfg.Timing.QuiescenceIdle, 100*time.Millisecond)
-	setDefault(&cfg.Timing.QuiescenceMax, 2*time.Second)
-	setDefault(&cfg.Timing.AmbientIdle, 5*time.Second)
+	setDefault(&cfg.Timing.QuiescenceIdle, messages.QuietTime)
+	setDefault(&cfg.Timing.QuiescenceMax, messages.QuietMax)
+	setDefault(&cfg.Timing.AmbientIdle, messages.AmbientIdle)
 	setDefault(&cfg.Timing.ReplyDeadline, 5*time.Second)
 	s := &Session{cfg: cfg, id: cfg.SessionID, clock: supervision.RealClock{}, slot: &machine.Slot{}, tree: supervision.NewTree(),
 		stopped: make(chan struct{}), active: make(chan struct{}), closed: make(chan struct{})}

@@ -140,7 +140,7 @@ type Network struct {
 }
 
 // Timing holds the windows of the specification; zero fields take the defaults
-// (100 ms, 2 s, 5 s).
+// ([messages.QuietTime] and its neighbours).
 type Timing struct {
 	QuiescenceIdle time.Duration
 	QuiescenceMax  time.Duration

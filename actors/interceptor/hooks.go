@@ -85,7 +85,7 @@ func (h *Hooks) Held(id hostfs.ID) int { return h.o.Log.Held(id) }
 // every mutation fails with ErrFailed.
 func New(o Options) *Hooks {
 	if o.AmbientIdle == 0 {
-		o.AmbientIdle = 5 * time.Second
+		o.AmbientIdle = messages.AmbientIdle
 	}
 	if o.ReplyDeadline == 0 {
 		o.ReplyDeadline = 5 * time.Second

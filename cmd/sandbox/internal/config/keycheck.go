@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // The following compare values of which 0 means "never asked".
@@ -34,6 +35,13 @@ func sooner(from, to any) bool { return *to.(*Duration) <= *from.(*Duration) }
 func atOnce(c *Config) error {
 	if n := c.Commands.AtOnce; n < 1 || n > 1000 {
 		return fmt.Errorf("%d is not between 1 and 1000", n)
+	}
+	return nil
+}
+
+func between(d Duration, least, most time.Duration) error {
+	if t := time.Duration(d); t < least || t > most {
+		return fmt.Errorf("%v is not between %v and %v", d, Duration(least), Duration(most))
 	}
 	return nil
 }

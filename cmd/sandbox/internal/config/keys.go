@@ -3,9 +3,11 @@ package config
 import (
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/codeagent/sandbox/hypervisor/network/inject"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
+	"github.com/codeagent/sandbox/messages"
 )
 
 // Rule says what a project's own file may do with a key.
@@ -80,6 +82,7 @@ var ofCallers = [...]string{"directory", "undo.dir", "log.level", "log.format", 
 func Keys() []Key {
 	keys := general()
 	keys = append(keys, undoKeys()...)
+	keys = append(keys, stepKeys()...)
 	keys = append(keys, safeguardKeys()...)
 	keys = append(keys, insideKeys()...)
 	keys = append(keys, limitKeys()...)
@@ -162,6 +165,23 @@ func undoKeys() []Key {
 		{
 			Name: "undo.keep_output", Rule: Tighten, tighter: onlyFalse,
 			Doc: "keep what agents' commands write to stdout and stderr with their steps, for 'sandbox show --output'. It can hold secrets",
+		},
+	}
+}
+
+func stepKeys() []Key {
+	return []Key{
+		{
+			Name: "steps.quiet", valid: func(c *Config) error { return between(c.Steps.Quiet, time.Millisecond, 10*time.Second) },
+			Doc: "a step whose last command has ended is closed when nothing was written in the folder for this time, 1ms to 10s. What is written later belongs to an ambient step",
+		},
+		{
+			Name: "steps.quiet_max", valid: func(c *Config) error { return between(c.Steps.QuietMax, time.Millisecond, time.Minute) },
+			Doc: "it waits for that no longer than this, 1ms to 1m",
+		},
+		{
+			Name: "steps.ambient_idle", valid: func(c *Config) error { return between(c.Steps.AmbientIdle, 100*time.Millisecond, time.Hour) },
+			Doc: "an ambient step is closed when nothing was written in the folder for this time, 100ms to 1h, or when a command's step begins",
 		},
 	}
 }
@@ -444,6 +464,7 @@ func Default() Config {
 		Isolation:     "auto",
 		Log:           Log{Level: "warn", Format: "auto"},
 		Undo:          Undo{MaxBytes: 1 << 30, MaxSteps: 100, MaxStepBytes: 200 << 20, MaxUncompressedBytes: 1 << 30, Symlinks: "read-write", Barriers: "barrier", Durability: "process", KeepOutput: true},
+		Steps:         Steps{Quiet: Duration(messages.QuietTime), QuietMax: Duration(messages.QuietMax), AmbientIdle: Duration(messages.AmbientIdle)},
 		Safeguards:    Safeguards{Protect: true, Timeout: Duration(30e9)},
 		Jail:          Jail{Mode: "static"},
 		Places:        Writable{Caches: "overlay", Home: "overlay"},

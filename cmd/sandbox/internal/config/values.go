@@ -17,6 +17,7 @@ type Config struct {
 	Directory  []Directory
 	Log        Log
 	Undo       Undo
+	Steps      Steps
 	Safeguards Safeguards
 	// Notifications are how a person is told that something waits.
 	Notifications struct{ Desktop string }
@@ -50,6 +51,9 @@ type Undo struct {
 	Gitignore            bool
 	KeepOutput           bool
 }
+
+// Steps says when a step ends.
+type Steps struct{ Quiet, QuietMax, AmbientIdle Duration }
 
 // Safeguards is what is held for a decision.
 type Safeguards struct {

@@ -40,7 +40,7 @@ type Launcher struct {
 
 // Config is what the flags and the configuration say about a session.
 func (l *Launcher) Config(dirs []api.Directory) api.Config {
-	u, s := l.Conf.Undo, l.Conf.Safeguards
+	u, s, t := l.Conf.Undo, l.Conf.Safeguards, l.Conf.Steps
 	return api.Config{
 		Directories: dirs,
 		Limits: undolog.Limits{
@@ -56,6 +56,7 @@ func (l *Launcher) Config(dirs []api.Directory) api.Config {
 			DeleteThreshold: s.Deletes, OverwriteBytes: int64(s.OverwriteBytes), RenameOver: s.RenameOver, Protect: s.Protect,
 			Timeout: time.Duration(s.Timeout), Exempt: s.Exempt,
 		},
+		Timing:   api.Timing{QuiescenceIdle: time.Duration(t.Quiet), QuiescenceMax: time.Duration(t.QuietMax), AmbientIdle: time.Duration(t.AmbientIdle)},
 		Commands: l.Conf.Commands.AtOnce, FolderBytes: max(int64(l.Conf.Limits.Folders), 0),
 		Bridge:    hypervisor.Bridge(l.Conf.Bridge.Kind),
 		CacheNone: l.Conf.Bridge.Cache == "none", PosixMetadata: l.Conf.Bridge.PosixMetadata,
