@@ -17,7 +17,6 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/service"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/telemetry"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 )
@@ -114,13 +113,12 @@ func (a *app) again(args ...string) []string {
 func (a *app) background(ctx context.Context, idle time.Duration) error {
 	ctx, stop := signal.NotifyContext(ctx, console.HeededSignals(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)...)
 	defer stop()
-	session, farewell, err := a.backgroundSession(ctx, stop, idle)
+	session, err := a.backgroundSession(ctx, stop, idle)
 	if err != nil {
 		code := exitCode(err)
 		var locked *undolog.LockedError
 		return &console.Error{Code: code, Err: launch.Background{Error: err.Error(), Code: code, Again: errors.As(err, &locked)}.Report()}
 	}
-	defer farewell()
 	if err := (launch.Background{Session: session.ID(), PID: os.Getpid()}).Report(); err != nil {
 		a.log.Warn("nobody waited for the start", "component", "cli", "err", err)
 	}
@@ -133,26 +131,24 @@ func (a *app) background(ctx context.Context, idle time.Duration) error {
 	return session.Close(closing)
 }
 
-func (a *app) backgroundSession(ctx context.Context, stop func(), idle time.Duration) (api.Live, func(), error) {
+func (a *app) backgroundSession(ctx context.Context, stop func(), idle time.Duration) (api.Live, error) {
 	launch.Restrain(a.launch.Log)
 	if err := a.launch.Useless(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	cfg, err := a.launch.SessionConfig()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	cfg.Idle, cfg.Stop = idle, stop
 	a.launch.Attended(&cfg)
-	exporter, farewell := telemetry.Begin(ctx, telemetry.Options{Getenv: os.Getenv, Console: a.stderr, Version: version, Logger: a.log})
-	started, err := (&launch.Walls{Alone: true}).Start(ctx, cfg, a.launch.Log)
+	session, err := (&launch.Walls{Alone: true}).Start(ctx, cfg, a.launch.Log)
 	if err != nil {
-		farewell()
-		return nil, nil, err
+		return nil, err
 	}
-	a.launch.Notify(started, cfg)
+	a.launch.Notify(session, cfg)
 	_ = os.Chdir("/") // hold no directory of the user's
-	return exporter.Live(started), farewell, nil
+	return session, nil
 }
 
 func (a *app) stopCommand() *cobra.Command {

@@ -15,7 +15,6 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/telemetry"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
@@ -48,13 +47,10 @@ func (r *running) start(ctx context.Context) error {
 	}
 	cfg.Stop = r.cancel
 	r.a.launch.Attended(&cfg)
-	exporter, farewell := telemetry.Begin(ctx, telemetry.Options{Getenv: os.Getenv, Console: r.a.stderr, Version: version, Logger: r.a.log})
-	defer farewell()
-	started, err := (&launch.Walls{Alone: true}).Start(ctx, cfg, r.a.launch.Log)
+	session, err := (&launch.Walls{Alone: true}).Start(ctx, cfg, r.a.launch.Log)
 	if err != nil {
 		return err
 	}
-	session := exporter.Live(started)
 	r.a.launch.Notify(session, cfg)
 	deciding, decided := context.WithCancel(ctx)
 	var own atomic.Int64 // the step

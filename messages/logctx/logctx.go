@@ -16,9 +16,6 @@ const (
 type Fields struct {
 	RequestID string
 	Step      int64
-	// TraceParent is the caller's place in a trace, in the W3C's form. It is not
-	// logged; what exports traces takes it from here.
-	TraceParent string
 }
 
 type key struct{}
@@ -32,9 +29,6 @@ func With(ctx context.Context, f Fields) context.Context {
 	}
 	if f.Step == 0 {
 		f.Step = old.Step
-	}
-	if f.TraceParent == "" {
-		f.TraceParent = old.TraceParent
 	}
 	return context.WithValue(ctx, key{}, f)
 }

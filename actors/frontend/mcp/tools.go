@@ -123,7 +123,7 @@ func addRaw[In, Out any](s *Server, d definition, h func(ctx context.Context, re
 		if err != nil {
 			return failed(fmt.Errorf("invalid arguments: %s; nothing was done. %s takes %s", wrong(err), d.name, takes))
 		}
-		ctx = s.correlate(ctx, req)
+		ctx = s.correlate(ctx)
 		s.log.Log(ctx, level, "request received", "op", d.name)
 		live, err := s.session()
 		if err != nil {
@@ -209,11 +209,9 @@ func failed(err error) (*sdk.CallToolResult, error) {
 	return &r, nil
 }
 
-// correlate numbers a call, for the log and for events, and takes the place in
-// a trace that the client may have named.
-func (s *Server) correlate(ctx context.Context, req *sdk.CallToolRequest) context.Context {
-	parent, _ := req.Params.Meta["traceparent"].(string)
-	return logctx.With(ctx, logctx.Fields{RequestID: "mcp-" + strconv.FormatInt(s.calls.Add(1), 10), TraceParent: parent})
+// correlate numbers a call, for the log and for events.
+func (s *Server) correlate(ctx context.Context) context.Context {
+	return logctx.With(ctx, logctx.Fields{RequestID: "mcp-" + strconv.FormatInt(s.calls.Add(1), 10)})
 }
 
 func textResult(text string) *sdk.CallToolResult {

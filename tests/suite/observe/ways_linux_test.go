@@ -107,8 +107,7 @@ func byMCP(t testing.TB, s *drive.Sandbox, script string, undo bool, flags ...st
 	}
 	tool := func(name string, args map[string]any) {
 		t.Helper()
-		p := &sdk.CallToolParams{Name: name, Arguments: args, Meta: sdk.Meta{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}
-		if r, err := session.CallTool(ctx, p); err != nil || r.IsError {
+		if r, err := session.CallTool(ctx, &sdk.CallToolParams{Name: name, Arguments: args}); err != nil || r.IsError {
 			t.Errorf("%s: %v, %+v", name, err, r)
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/telemetry"
 )
 
 // Options are what [Run] serves with.
@@ -51,7 +50,6 @@ type server struct {
 	served  atomic.Bool // a session has run
 	next    *asked      // what the session.start asks for that comes next; it belongs to whoever carries that out
 	mcp     *mcp.Server
-	tell    *telemetry.Telemetry // may be nil
 	advice  atomic.Pointer[advice]
 }
 
@@ -76,9 +74,6 @@ func Run(ctx context.Context, o Options) (err error) {
 	defer signal.Stop(broken)
 
 	launch.Restrain(o.Launcher.Log)
-	var farewell func()
-	s.tell, farewell = telemetry.Begin(ctx, telemetry.Options{Getenv: os.Getenv, Console: o.Stderr, Version: o.Version, Logger: o.Launcher.Log})
-	defer farewell() // when every session has ended
 
 	k, err := newAdvice(s.conf)
 	if err != nil {
@@ -217,5 +212,5 @@ func (s *server) run(ctx context.Context, cfg api.Config, conf *config.Set) (api
 	s.served.Store(true)
 	s.advice.Store(k)
 	s.Launcher.Notify(live, cfg)
-	return guarded{Live: s.tell.Live(live), locked: s.Base.LockOf, ask: k.question}, nil
+	return guarded{Live: live, locked: s.Base.LockOf, ask: k.question}, nil
 }
