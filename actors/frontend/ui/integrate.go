@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"sync"
 )
 
 // Integration is what shall become of a client's files.
@@ -32,8 +33,8 @@ type Refused string
 func (r Refused) Error() string { return string(r) }
 
 var (
-	clientName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
-	digest     = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	clientName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`) })
+	digest     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{64}$`) })
 )
 
 func invalid(field, hint string) error {
@@ -45,7 +46,7 @@ func previewed(dryRun bool, expect string) error {
 	if dryRun && expect != "" {
 		return invalid("a dry run expects nothing", "leave expect out")
 	}
-	if !dryRun && !digest.MatchString(expect) {
+	if !dryRun && !digest().MatchString(expect) {
 		return invalid("expect has to name the preview", "ask with dry_run first, and send its digest")
 	}
 	return nil
@@ -64,7 +65,7 @@ func (s *Server) integrate(r *http.Request) (any, error) {
 	}
 	name := r.PathValue("client")
 	switch {
-	case !clientName.MatchString(name):
+	case !clientName().MatchString(name):
 		return nil, &problem{http.StatusNotFound, "not_found", "there is no such client", ""}
 	case in.Action != "install" && in.Action != "uninstall":
 		return nil, invalid("action is neither install nor uninstall", "")
