@@ -29,7 +29,7 @@ func (s *Session) warned(id undolog.StepID) (lines []string) {
 	}
 	for _, d := range s.dirs {
 		for _, w := range d.Warnings() {
-			if slices.Contains(w.Steps, id) {
+			if slices.Contains(w.Steps, id) && !w.Usual {
 				lines = append(lines, w.Message)
 			}
 		}

@@ -138,6 +138,7 @@ func (a *app) host() doctor.Host {
 		Bridge:   hypervisor.Bridge(a.conf.Bridge.Kind),
 		Jail:     func() (hypervisor.Runtime, error) { return a.launch.Runtime("jail") },
 		Landlock: func() (hypervisor.Runtime, error) { return a.launch.Runtime("landlock") },
+		Limits:   a.launch.Config(nil).Limits,
 		Weaker:   launch.Weaker(),
 		Machine:  func() (doctor.Machine, error) { return a.launch.Machine() },
 		Place: func() (why string, passed []string) {

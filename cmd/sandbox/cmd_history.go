@@ -81,6 +81,7 @@ func (a *app) history(ctx context.Context, s api.Service, r api.HistoryRequest) 
 		return nil
 	}
 	now := time.Now()
+	defer a.nearLimits(ctx, s, r.Directory)
 	if r.Undone {
 		return console.DrawGraph(a.out, entries, console.GraphOptions{Width: console.Width(a.stdout), ASCII: !console.UTF8(os.Getenv), Paint: a.paint, Now: now})
 	}
@@ -90,6 +91,22 @@ func (a *app) history(ctx context.Context, s api.Service, r api.HistoryRequest) 
 			fmt.Fprintln(w, a.historyLine(e, now))
 		}
 	})
+}
+
+// nearLimits says below a history which limits it is near.
+func (a *app) nearLimits(ctx context.Context, s api.Service, directory string) {
+	st, err := s.Status(ctx)
+	if err != nil {
+		return
+	}
+	for _, d := range st.Directories {
+		if d.Path != directory {
+			continue
+		}
+		for _, near := range d.Log.Near {
+			fmt.Fprintln(a.stderr, "sandbox: "+near)
+		}
+	}
 }
 
 // openStep is an entry for the step that is open, if one is.

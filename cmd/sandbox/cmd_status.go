@@ -112,6 +112,9 @@ func (a *app) printStatus(st api.Status, session bool) {
 			line("attention", "%s", strings.TrimPrefix(console.Interruption(*i), "sandbox: "))
 		}
 		line("steps", "%d to undo, %d to redo", d.Log.Steps, d.Log.Redoable)
+		for _, near := range d.Log.Near {
+			line("limit", "%s", near)
+		}
 		line("kept", "%s, of it %s not compressed", console.Bytes(d.Log.StoredBytes), console.Bytes(d.Log.RawBytes))
 	}
 }

@@ -163,6 +163,7 @@ func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
 		l.sweepOutput()
 		return nil, nil
 	}
+	before := l.near()
 	e := &stepEntry{Entry: *closed, name: store.FormatStepID(closed.StepID)}
 	l.markLooks(e)
 	l.stamps.SetApplying(true) // until the stamps are taken they say nothing
@@ -180,6 +181,7 @@ func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
 	if err := l.enforceLimits(); err != nil {
 		l.log.Error("limits not enforced", "err", err)
 	}
+	l.warnNear(e.StepID, before)
 	l.sweepOutput()
 	return &e.Entry, nil
 }

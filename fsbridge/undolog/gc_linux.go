@@ -133,7 +133,8 @@ func (l *Log) GC(ctx context.Context, o GCOptions) (*GCResult, error) {
 		var undone []StepID
 		undone, err = l.dropUndone(l.redoOverLimit(true))
 		if err == nil {
-			res.Evicted, err = l.evict(l.overLimits())
+			n, _ := l.overLimits()
+			res.Evicted, err = l.evict(n)
 		}
 		res.Evicted = append(res.Evicted, undone...)
 		budget := l.rawBudget()
@@ -198,17 +199,32 @@ func (l *Log) enforceLimits() error {
 	if err != nil {
 		return err
 	}
-	n := l.overLimits()
+	n, by := l.overLimits()
 	if n == 0 {
 		return nil
 	}
 	l.quiet()
 	gone, err := l.evict(n)
 	if len(gone) > 0 {
-		l.warn(Warning{Code: WarnEvicted, Steps: gone,
-			Message: fmt.Sprintf("the undo history is full: %d old step(s) can no longer be undone", len(gone))})
+		l.warn(Warning{Code: WarnEvicted, Steps: gone, Usual: by == byNumber && n == 1,
+			Message: fmt.Sprintf("%s: %d old step(s) can no longer be undone", by, len(gone))})
 	}
 	return err
+}
+
+// near says what is near of the limits at which old steps go.
+func (l *Log) near() [2]string {
+	return l.Limits().Near(len(l.stepEntries()), l.storedBytes())
+}
+
+// warnNear tells of the limits that step id, which was just closed, has brought near; before is what was near without it. Undone steps and
+// compression take the log away from a limit: then it is told again when a step brings it near.
+func (l *Log) warnNear(id StepID, before [2]string) {
+	for i, now := range l.near() {
+		if now != "" && before[i] == "" {
+			l.warn(Warning{Code: WarnNearLimit, Steps: []StepID{id}, Message: now})
+		}
+	}
 }
 
 // redoOverLimit is how many undone steps, those that come last when they are done again, must go
@@ -233,23 +249,29 @@ func (l *Log) redoOverLimit(all bool) (n int) {
 	return n
 }
 
+// Why old steps go.
+const (
+	byAge    = "steps are older than undo.max_age allows"
+	byNumber = "the undo history has as many steps as it may (undo.max_steps)"
+	bySize   = "the undo history is as large as it may be (undo.max_bytes)"
+)
+
 // overLimits is how many of the oldest steps exceed the limits of age, number
-// and size. Size alone never takes the newest step. While an interrupted undo awaits
+// and size, and by which of them it is so many. Size alone never takes the newest step. While an interrupted undo awaits
 // its recovery it is none: the undo needs the newest step, and age spares nobody.
-func (l *Log) overLimits() int {
+func (l *Log) overLimits() (n int, by string) {
 	if l.rollingBack() {
-		return 0
+		return 0, ""
 	}
 	steps, lim := l.stepEntries(), l.Limits()
-	n := 0
 	if lim.Age > 0 {
 		oldest := l.now().Add(-lim.Age)
 		for n < len(steps) && steps[n].EndedAt.Before(oldest) {
-			n++
+			n, by = n+1, byAge
 		}
 	}
-	if lim.StepCount > 0 {
-		n = max(n, len(steps)-lim.StepCount)
+	if over := len(steps) - lim.StepCount; lim.StepCount > 0 && over > n {
+		n, by = over, byNumber
 	}
 	if lim.LogBytes > 0 {
 		var total int64
@@ -258,9 +280,10 @@ func (l *Log) overLimits() int {
 		}
 		for ; total > lim.LogBytes && n < len(steps)-1; n++ {
 			total -= steps[n].StoredBytes
+			by = bySize
 		}
 	}
-	return n
+	return n, by
 }
 
 // evict drops the n oldest steps: each goes to the trash by one rename.

@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -35,8 +37,9 @@ func TestUI18CountEviction(t *testing.T) {
 	if got := keptSteps(s.l); !slices.Equal(got, ids[2:]) {
 		t.Errorf("kept %v, want %v", got, ids[2:])
 	}
-	if len(warned) != 2 || warned[0].Code != WarnEvicted || !slices.Equal(warned[0].Steps, ids[:1]) || !slices.Equal(warned[1].Steps, ids[1:2]) {
-		t.Errorf("warnings: %+v", warned)
+	want := []Warning{{Code: WarnNearLimit, Steps: ids[2:3]}, {Code: WarnEvicted, Steps: ids[:1], Usual: true}, {Code: WarnEvicted, Steps: ids[1:2], Usual: true}}
+	if got := withoutTexts(warned); !reflect.DeepEqual(got, want) {
+		t.Errorf("warnings: %+v, want %+v", got, want)
 	}
 	if _, err := s.l.Step(ids[0]); !errors.Is(err, ErrNoStep) {
 		t.Errorf("an evicted step is still there: %v", err)
@@ -46,6 +49,66 @@ func TestUI18CountEviction(t *testing.T) {
 	}
 	if got := undologtest.Snapshot(t, s.work); len(got) != 3 {
 		t.Errorf("after undoing what is kept: %v", got)
+	}
+}
+
+func withoutTexts(warned []Warning) (out []Warning) {
+	for _, w := range warned {
+		out = append(out, Warning{Code: w.Code, Steps: w.Steps, Usual: w.Usual})
+	}
+	return out
+}
+
+// TestNearLimits: a person hears once that a limit is near, again when the log has been away from it, and of each loss that nobody had announced.
+func TestNearLimits(t *testing.T) {
+	var warned []Warning
+	s := newSession(t, func(o *Options) {
+		o.Limits.StepCount, o.Limits.LogBytes, o.Limits.AdoptedRaw, o.Limits.StepBytes = 10, 1<<20, -1, 500<<10
+		o.Warn = func(w Warning) { warned = append(warned, w) }
+	})
+	told := func(what string, want ...Warning) {
+		t.Helper()
+		if got := withoutTexts(warned); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", what, warned, want)
+		}
+		warned = nil
+	}
+	s.outside("big", strings.Repeat("x", 900<<10))
+	noise := make([]byte, 450<<10) // it cannot be compressed
+	rand.NewChaCha8([32]byte{}).Read(noise)
+	s.outside("f", string(noise))
+	change := func(text string) StepID {
+		return s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "small", text) }).StepID
+	}
+	var ids []StepID
+	for i := range 7 {
+		ids = append(ids, change(fmt.Sprint(i)))
+	}
+	told("7 of 10 steps")
+	if near := s.l.Status().Near; near != nil {
+		t.Errorf("7 of 10 steps: %q", near)
+	}
+	eighth := change("8")
+	told("8 of 10 steps", Warning{Code: WarnNearLimit, Steps: []StepID{eighth}})
+	if near := s.l.Status().Near; len(near) != 1 || !strings.Contains(near[0], "8 of 10 steps (undo.max_steps)") {
+		t.Errorf("8 of 10 steps: %q", near)
+	}
+	change("9")
+	told("9 of 10 steps")
+	if _, err := s.l.Undo(context.Background(), UndoOptions{Count: 2}); err != nil {
+		t.Fatal(err)
+	}
+	again := change("again")
+	told("8 of 10 steps again", Warning{Code: WarnNearLimit, Steps: []StepID{again}})
+	part := s.step(func(a *undologtest.Applier) error { return a.Truncate("f", 5) }).StepID
+	told("a step of 450 of 500 KiB", Warning{Code: WarnNearLimit, Steps: []StepID{part}})
+	s.l.quiet()
+	large := s.step(func(a *undologtest.Applier) error { return a.Unlink("big") }).StepID
+	s.l.quiet()
+	told("1350 KiB of 1 MiB", Warning{Code: WarnEvicted, Steps: append(append([]StepID{}, ids...), again, part)},
+		Warning{Code: WarnNearLimit, Steps: []StepID{large}})
+	if near := s.l.Status().Near; len(near) != 1 || !strings.Contains(near[0], "undo.max_bytes") {
+		t.Errorf("900 KiB of 1 MiB: %q", near)
 	}
 }
 

@@ -349,17 +349,18 @@ func (s *State) inspectSteps(dirfd int) {
 			if err != nil {
 				continue
 			}
-			if parent == "redo" {
-				s.Redo++
-				continue
-			}
-			s.Steps++
 			e := Entry{Damaged: "cannot be opened"}
 			if d, err := hostfs.OpenDirAt(fd, x.Name); err == nil {
 				dir := store.NewStepDir(d)
 				e = store.LoadEntry(dir, id)
 				_ = dir.Close()
 			}
+			s.Bytes += e.StoredBytes
+			if parent == "redo" {
+				s.Redo++
+				continue
+			}
+			s.Steps++
 			switch {
 			case e.Damaged != "":
 				s.Damaged = append(s.Damaged, id)

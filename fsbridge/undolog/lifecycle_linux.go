@@ -177,6 +177,11 @@ func (l *Log) Status() LogStatus {
 			s.RawBytes += e.StoredBytes
 		}
 	}
+	for _, near := range l.near() {
+		if near != "" {
+			s.Near = append(s.Near, near)
+		}
+	}
 	s.OpenStep, _ = l.Current()
 	s.Interrupted = l.interruption()
 	return s

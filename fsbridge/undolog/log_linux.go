@@ -321,7 +321,7 @@ func (l *Log) isWritten(id hostfs.ID) bool {
 // warn passes w to Options.Warn.
 func (l *Log) warn(w Warning) {
 	level := slog.LevelWarn
-	if w.Code == WarnLeftOut {
+	if w.Code == WarnLeftOut || w.Usual {
 		level = slog.LevelInfo // the log is in order
 	}
 	l.log.Log(context.Background(), level, w.Message, "code", w.Code, "steps", w.Steps)

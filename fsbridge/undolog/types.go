@@ -55,6 +55,7 @@ const (
 	DurabilityPower   = format.DurabilityPower
 
 	WarnEvicted     = format.WarnEvicted
+	WarnNearLimit   = format.WarnNearLimit
 	WarnUnprotected = format.WarnUnprotected
 	WarnNotKept     = format.WarnNotKept
 	WarnLeft        = format.WarnLeft
@@ -173,7 +174,9 @@ type LogStatus struct {
 	OpenStep    StepID `json:"open_step,omitempty"`
 	// Interrupted is what a kill has cut, until it is taken up; or nil.
 	Interrupted *Interruption `json:"interrupted,omitempty"`
-	Version     int           `json:"version"`
+	// Near says which limits at which old steps go are near, or reached.
+	Near    []string `json:"near_limits,omitempty"`
+	Version int      `json:"version"`
 }
 
 // State is what an undo directory looks like from outside, without opening it.
@@ -181,7 +184,8 @@ type State struct {
 	Exists bool
 	InUse  bool // by a process that runs
 	Steps  int
-	Redo   int // undone steps
+	Redo   int   // undone steps
+	Bytes  int64 // that both take on the disk
 	// Damaged are steps that cannot be undone, Left those that an undo has left.
 	Damaged, Left []StepID
 	// Open is the step that is open, or was when its session was killed; 0: none.

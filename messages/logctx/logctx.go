@@ -55,12 +55,13 @@ type Options struct {
 // New returns a handler that adds the fields to what it hands to h.
 func New(h slog.Handler, o Options) slog.Handler { return &handler{inner: h, o: o} }
 
-// handler remembers which of the attributes a logger was made with.
+// handler remembers which of the attributes a logger was made with. It keeps the component back until a record is written: of a logger that was
+// made from another part's, the innermost names it, once.
 type handler struct {
 	inner     slog.Handler
 	o         Options
 	own       Fields
-	component bool
+	component string
 	grouped   bool
 }
 
@@ -71,8 +72,14 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 		return h.inner.Handle(ctx, r)
 	}
 	own, component := h.own, h.component
+	if component == "" {
+		component = h.o.Component
+	}
 	r.Attrs(func(a slog.Attr) bool {
-		note(a, &own, &component)
+		note(a, &own)
+		if a.Key == KeyComponent {
+			component = "" // it is there
+		}
 		return true
 	})
 	all := own
@@ -88,8 +95,8 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 		all = h.o.Complete(all)
 	}
 	r = r.Clone()
-	if !component && h.o.Component != "" {
-		r.AddAttrs(slog.String(KeyComponent, h.o.Component))
+	if component != "" {
+		r.AddAttrs(slog.String(KeyComponent, component))
 	}
 	if own.Step == 0 && all.Step != 0 {
 		r.AddAttrs(slog.Int64(KeyStep, all.Step))
@@ -100,10 +107,8 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.inner.Handle(ctx, r)
 }
 
-func note(a slog.Attr, f *Fields, component *bool) {
+func note(a slog.Attr, f *Fields) {
 	switch a.Key {
-	case KeyComponent:
-		*component = true
 	case KeyRequest:
 		f.RequestID = a.Value.String()
 	case KeyStep:
@@ -117,17 +122,27 @@ func note(a slog.Attr, f *Fields, component *bool) {
 
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	c := *h
-	c.inner = h.inner.WithAttrs(attrs)
 	if !h.grouped {
+		rest := make([]slog.Attr, 0, len(attrs))
 		for _, a := range attrs {
-			note(a, &c.own, &c.component)
+			note(a, &c.own)
+			if a.Key == KeyComponent {
+				c.component = a.Value.String()
+				continue
+			}
+			rest = append(rest, a)
 		}
+		attrs = rest
 	}
+	c.inner = h.inner.WithAttrs(attrs)
 	return &c
 }
 
 func (h *handler) WithGroup(name string) slog.Handler {
 	c := *h
-	c.inner, c.grouped = h.inner.WithGroup(name), h.grouped || name != ""
+	if name != "" && c.component != "" { // it would land in the group
+		c.inner, c.component = c.inner.WithAttrs([]slog.Attr{slog.String(KeyComponent, c.component)}), ""
+	}
+	c.inner, c.grouped = c.inner.WithGroup(name), h.grouped || name != ""
 	return &c
 }

@@ -33,6 +33,10 @@ func TestFields(t *testing.T) {
 		{func() { log.InfoContext(ctx, "x") }, "session", "r", "5"},
 		{func() { log.InfoContext(ctx, "x", "component", "undo", "step_id", 9) }, "undo", "r", "9"},
 		{func() { log.With("component", "undo", "step_id", int64(7)).Info("x") }, "undo", "of-7", "7"},
+		{func() { log.With("component", "undo").With("component", "undolog", "x", 1).Info("x") }, "undolog", "", "3"},
+		{func() { log.With("component", "undo").Info("x", "component", "files") }, "files", "", "3"},
+		{func() { slog.New(New(log.With("component", "undo").Handler(), Options{})).Info("x") }, "undo", "", "3"},
+		{func() { log.With("component", "undo").WithGroup("g").Info("x", "y", 1) }, "undo", "", ""},
 		{func() { log.With("request_id", "mine").InfoContext(ctx, "x") }, "session", "mine", "5"},
 		{func() { log.Info("x", "step_id", "odd") }, "session", "", `"odd"`},
 	} {

@@ -233,7 +233,7 @@ func (j *Job) Event(e api.Event) {
 			j.Note("sandbox: " + e.Message)
 		}
 	case api.EventWarning, api.EventError:
-		if e.Message != "" {
+		if e.Message != "" && (e.Warning == nil || !e.Warning.Usual) {
 			j.Note("sandbox: " + e.Message)
 		}
 	}

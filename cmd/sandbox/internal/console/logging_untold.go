@@ -3,10 +3,12 @@ package console
 import (
 	"context"
 	"log/slog"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
-// Untold is a logger without the warnings about questions that nobody has answered in time: a command in front of the user prints the question, and until when it is
-// refused. The same would stand there twice, once as JSON.
+// Untold is a logger without the warnings about questions that nobody has answered in time, and without those of the undo log: a command in front of the user prints the
+// question, and until when it is refused, and what the log warns of ([Job.Event]). The same would stand there twice.
 func Untold(l *slog.Logger) *slog.Logger { return slog.New(untold{l.Handler()}) }
 
 // untold leaves out what is told.
@@ -17,7 +19,8 @@ func (u untold) Handle(ctx context.Context, r slog.Record) error {
 	told := false
 	if r.Level == slog.LevelWarn {
 		r.Attrs(func(a slog.Attr) bool {
-			told = a.Key == "safeguard_id"
+			_, ofLog := a.Value.Any().(undolog.WarningCode)
+			told = a.Key == "safeguard_id" || ofLog
 			return !told
 		})
 	}

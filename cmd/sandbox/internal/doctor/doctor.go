@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 
+	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 )
 
@@ -29,6 +30,8 @@ type Host struct {
 	Bridge hypervisor.Bridge
 	// Folder is the working folder and where its undo log is or would be.
 	Folder func() (folder, undoDir string, err error)
+	// Limits are of that log.
+	Limits undolog.Limits
 	// Place says why that log is there, and which better places it cannot have. It may be nil.
 	Place func() (why string, passed []string)
 }

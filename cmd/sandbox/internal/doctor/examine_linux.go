@@ -344,7 +344,7 @@ func (h Host) whyThere() string {
 }
 
 // logState looks at the log itself, adds what it is like to detail, and says which ways out there are.
-func logState(dir string, detail *string) (state, advice string) {
+func logState(dir string, limits undolog.Limits, detail *string) (state, advice string) {
 	const discard = "'sandbox gc --discard' drops the history and leaves the folder as it is"
 	s, err := undolog.Inspect(dir)
 	switch {
@@ -355,6 +355,11 @@ func logState(dir string, detail *string) (state, advice string) {
 		return "ok", ""
 	}
 	*detail += fmt.Sprintf("; %d steps", s.Steps)
+	for _, near := range limits.Near(s.Steps, s.Bytes) {
+		if near != "" {
+			*detail += "; " + near
+		}
+	}
 	switch {
 	case s.InUse:
 		*detail += ", in use by a session"
@@ -390,7 +395,7 @@ func (h Host) folderFinding() Finding {
 	if h.Place != nil {
 		f.Detail += h.whyThere()
 	}
-	if f.State, f.Advice = logState(undoDir, &f.Detail); f.State != "ok" {
+	if f.State, f.Advice = logState(undoDir, h.Limits, &f.Detail); f.State != "ok" {
 		return f
 	}
 	var at, store unix.Stat_t

@@ -150,10 +150,15 @@ var errOutgrown = errors.New("undolog: step outgrew its limit")
 
 // spend accounts for n raw bytes that are about to be copied.
 func (s *Step) spend(n int64) error {
-	limit := s.h.Limits().StepBytes
-	if s.copied.Add(n) > limit && limit >= 0 {
+	limits := s.h.Limits()
+	limit, now := limits.StepBytes, s.copied.Add(n)
+	if now > limit && limit >= 0 {
 		s.copied.Add(-n) // what is smaller may have room
 		return errOutgrown
+	}
+	if limits.NearStep(now-n, now) && !s.toldNear.Swap(true) {
+		s.h.Warn(format.Warning{Code: format.WarnNearLimit, Steps: []format.StepID{s.id},
+			Message: fmt.Sprintf("step %d keeps %d of the %d bytes that a step may (undo.max_step_bytes): an undo will leave what it changes beyond that as it is", s.id, now, limit)})
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ type Step struct {
 
 	unprotected atomic.Bool
 	copied      atomic.Int64 // raw bytes of captured content
+	toldNear    atomic.Bool  // that copied is near its limit
 	lost        notKept
 	left        leftOut
 

@@ -90,6 +90,7 @@ type WarningCode string
 // The warnings.
 const (
 	WarnEvicted     WarningCode = "steps_evicted"
+	WarnNearLimit   WarningCode = "limit_near"
 	WarnUnprotected WarningCode = "step_unprotected"
 	WarnNotKept     WarningCode = "content_not_kept"
 	WarnLeft        WarningCode = "paths_left"
@@ -106,6 +107,8 @@ type Warning struct {
 	Message string
 	// Paths are the first [HistoryPaths] of those that it is about, if it is about paths.
 	Paths []string `json:",omitempty"`
+	// Usual: the log had said that this would come ([WarnNearLimit]), so a person need not hear of it again.
+	Usual bool `json:",omitempty"`
 }
 
 // Affected is one path that a step touched. Path is relative to the working
