@@ -81,7 +81,8 @@ func (s *Session) Run(ctx context.Context, r api.RunRequest) (api.RunResult, err
 	status.Limit = s.limitReached(status.Limit, reached)
 	refusals := []string(nil)
 	if status.Code != 0 {
-		refusals = s.walled().since(refused, s.cfg.Runtime.Name())
+		now := s.walled()
+		refusals = append(now.since(refused, s.cfg.Runtime.Name()), s.concealed(r, dir, refused, now)...)
 	}
 	res, err := s.leaveOuter(ctx, out, status, how)
 	res.Refused, res.Warnings = refusals, s.warned(res.Step)

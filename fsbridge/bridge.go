@@ -29,6 +29,14 @@ type Bridge interface {
 	Close() error
 }
 
+// Concealer is a Bridge that hides paths of its folder, and counts who asks for them.
+type Concealer interface {
+	Bridge
+
+	// Refused returns how often the workload asked for something hidden, by path relative to the folder.
+	Refused() map[string]uint64
+}
+
 // Granter is a Bridge that hands the workload descriptors on which it writes without
 // asking. What a granted file holds is captured when it is granted, and again for each
 // later step in which somebody can still write to it.

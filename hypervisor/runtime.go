@@ -331,6 +331,9 @@ type Unwired interface {
 type Concealing interface {
 	// Remade are the hidden paths at which there is something inside all the same: programs have made it. It is safe for concurrent use.
 	Remade() []string
+	// Conceals returns the hidden path that an absolute path of the host is, or lies in: there is something on the host, and inside there is not. It is empty if
+	// none is. Readable says whether commands could read it if it were shown. It is safe for concurrent use, and looks at the host.
+	Conceals(path string) (hidden string, readable bool)
 }
 
 // Housed is a [Guest] whose processes are processes of this host.

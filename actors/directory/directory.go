@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -156,6 +157,17 @@ func (d *Directory) theBridge() fsbridge.Bridge {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.bridge
+}
+
+// Refused returns how often something hidden in the folder was asked for over the bridge, and refused, by absolute path.
+func (d *Directory) Refused() map[string]uint64 {
+	refused := make(map[string]uint64)
+	if b, ok := d.theBridge().(fsbridge.Concealer); ok {
+		for rel, n := range b.Refused() {
+			refused[filepath.Join(d.Config.Path, rel)] = n
+		}
+	}
+	return refused
 }
 
 // Intercept makes the hooks of a writable folder.

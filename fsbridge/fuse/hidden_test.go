@@ -128,6 +128,35 @@ func TestHiddenKnown(t *testing.T) {
 	}
 }
 
+// TestHiddenRefused: who asks for something hidden is counted, each time, by the path that he asked for; who lists the directory or asks for something else is not.
+func TestHiddenRefused(t *testing.T) {
+	m := hiding(t)
+	if _, err := os.ReadDir(filepath.Join(m.mnt, "a")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadFile(filepath.Join(m.mnt, "a/open")); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Refused(); len(got) != 0 {
+		t.Errorf("at first %v", got)
+	}
+	for range 3 {
+		if _, err := os.Stat(filepath.Join(m.mnt, "a/dir/key")); !errors.Is(err, syscall.EACCES) {
+			t.Errorf("a/dir/key: %v", err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(m.mnt, "a/missing"), 0o755); !errors.Is(err, syscall.EACCES) {
+		t.Errorf("a/missing: %v", err)
+	}
+	if _, err := os.ReadFile(filepath.Join(m.mnt, "b/link")); !errors.Is(err, syscall.EACCES) {
+		t.Errorf("b/link: %v", err)
+	}
+	got := m.Refused()
+	if len(got) != 3 || got["a/dir"] < 3 || got["a/missing"] == 0 || got["b/link"] == 0 {
+		t.Errorf("then %v", got)
+	}
+}
+
 // TestHiddenListing: listings leave it out and are whole otherwise, also where
 // a whole buffer of names is hidden.
 func TestHiddenListing(t *testing.T) {

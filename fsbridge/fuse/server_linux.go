@@ -44,7 +44,7 @@ type busyFile struct {
 	path  string
 }
 
-var _ fsbridge.Bridge = (*Server)(nil)
+var _ fsbridge.Concealer = (*Server)(nil)
 
 // ServeFile serves an already mounted /dev/fuse descriptor,
 // which it takes over, also on error. It returns once the kernel's first
@@ -100,6 +100,9 @@ func (s *Server) InFlight() int { return s.tree.InFlight() }
 
 // Counts returns how many requests of each kind were served.
 func (s *Server) Counts() map[string]uint64 { return s.tree.Counts() }
+
+// Refused implements [fsbridge.Concealer].
+func (s *Server) Refused() map[string]uint64 { return s.tree.Refused() }
 
 // Done is closed when the mount is gone and the last request was answered.
 func (s *Server) Done() <-chan struct{} { return s.done }

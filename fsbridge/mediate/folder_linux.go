@@ -44,7 +44,10 @@ type Folder struct {
 	kept keptSet // nodes, mostly of directories
 }
 
-var _ fsbridge.Granter = (*Folder)(nil)
+var (
+	_ fsbridge.Granter   = (*Folder)(nil)
+	_ fsbridge.Concealer = (*Folder)(nil)
+)
 
 func newFolder(s *Server, view *os.File, o vfs.Options) (*Folder, error) {
 	f := &Folder{s: s, view: view}
@@ -117,6 +120,9 @@ func (f *Folder) Counts() map[string]uint64 {
 
 // Kind names the bridge for people.
 func (f *Folder) Kind() (kind, protocol string) { return "mediated", "seccomp" }
+
+// Refused implements [fsbridge.Concealer]. What only reads is refused by the view, and not counted.
+func (f *Folder) Refused() map[string]uint64 { return f.tree.Refused() }
 
 // Fence implements [fsbridge.Bridge]: there is nothing to write back, since the
 // workload and the host share the kernel's pages.

@@ -61,10 +61,12 @@ func (h *hidden) covers(n *node) bool {
 // look describes name in the directory, unless it is hidden.
 func (t *Tree) look(d *dirFD, name string) (hostfs.Stat, error) {
 	if t.hidden.entry(d.Node, name) {
+		t.noteRefused(d.Node, name)
 		return hostfs.Stat{}, syscall.EACCES
 	}
 	st, err := hostfs.StatAt(d.FD, name)
 	if err == nil && t.hidden.inode(st.ID) {
+		t.noteRefused(d.Node, name)
 		return st, syscall.EACCES
 	}
 	return st, err

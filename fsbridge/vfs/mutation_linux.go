@@ -38,6 +38,7 @@ func (t *Tree) mutate(kind fsbridge.Kind, r Request) *mutation {
 // pin acquires the directory as the Op's Dir.
 func (m *mutation) pin(n *node, name string) (*dirFD, error) {
 	if m.tree.hidden.entry(n, name) {
+		m.tree.noteRefused(n, name)
 		return nil, syscall.EACCES
 	}
 	d, err := m.tree.dirs.acquire(n)
@@ -52,6 +53,7 @@ func (m *mutation) pin(n *node, name string) (*dirFD, error) {
 // pinNew acquires the directory as the Op's NewDir.
 func (m *mutation) pinNew(n *node, name string) (*dirFD, error) {
 	if m.tree.hidden.entry(n, name) {
+		m.tree.noteRefused(n, name)
 		return nil, syscall.EACCES
 	}
 	d, err := m.tree.dirs.acquire(n)

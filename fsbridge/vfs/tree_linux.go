@@ -50,6 +50,7 @@ type Tree struct {
 	fresh   freshList[*node] // see refresh
 	heldUps heldUpList
 	removed removalSet
+	refused refusedPaths
 
 	mutations sync.Pool // *mutation
 	buffers   sync.Pool // *[]byte, for listings

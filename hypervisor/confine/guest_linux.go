@@ -36,7 +36,19 @@ type guest struct {
 	remote.Life
 }
 
-var _ hypervisor.Guest = (*guest)(nil)
+var (
+	_ hypervisor.Guest      = (*guest)(nil)
+	_ hypervisor.Concealing = (*guest)(nil)
+)
+
+// Remade implements [hypervisor.Concealing]: what is hidden is there, and cannot be opened.
+func (g *guest) Remade() []string { return nil }
+
+// Conceals implements [hypervisor.Concealing].
+func (g *guest) Conceals(path string) (hidden string, readable bool) {
+	_, hidden = jail.Concealed(path, g.hidden)
+	return hidden, true
+}
 
 // stopGrace is how long the guest may take to end by itself.
 const stopGrace = 2 * time.Second

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/hypervisor/jail/places"
 )
 
 // remade looks which hidden paths there are inside all the same: in an overlay, what is hidden is missing, and programs can make it anew.
@@ -34,6 +36,29 @@ func (g *guest) Remade() (there []string) {
 		}
 	}
 	return there
+}
+
+// Conceals implements [hypervisor.Concealing].
+func (g *guest) Conceals(path string) (hidden string, readable bool) {
+	path, hidden = Concealed(path, g.plan.secret)
+	if hidden != "" && slices.Contains(g.Remade(), hidden) && g.remade.has(path) {
+		return "", false // it is a program's own
+	}
+	var st unix.Stat_t
+	return hidden, !g.user.ByRoot || unix.Stat(path, &st) == nil && g.user.Bits(&st)&4 != 0
+}
+
+// Concealed returns which of hidden paths, resolved, an absolute path is or lies in, and the path resolved. There is none if nothing is there.
+func Concealed(path string, hidden []string) (resolved, in string) {
+	resolved = places.ResolveMount(path)
+	i := slices.IndexFunc(hidden, func(h string) bool { return below(resolved, h) })
+	if i < 0 {
+		return resolved, ""
+	}
+	if _, err := os.Lstat(resolved); err != nil {
+		return resolved, ""
+	}
+	return resolved, hidden[i]
 }
 
 // has tells whether there is something at a path of the view. Programs inside choose what is on the way: a symlink of theirs does not lead out of
