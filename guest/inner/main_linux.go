@@ -25,6 +25,9 @@ func Invoked(args []string) bool {
 	return filepath.Base(args[0]) == control.GuestProgram && (len(args) == 2 || isLimited(args) || isLeader(args))
 }
 
+// isLimited tells whether a program is started as [control.StageLimits].
+func isLimited(args []string) bool { return len(args) >= 5 && args[1] == control.StageLimits }
+
 // isLeader tells whether a program is started as [control.StageLead].
 func isLeader(args []string) bool { return len(args) == 3 && args[1] == control.StageLead }
 
@@ -39,7 +42,7 @@ func Main(args []string) int {
 	case len(args) == 2 && args[1] == control.StageShim:
 		err = serve()
 	case isLimited(args):
-		return limited(args[2:])
+		return shim.Limited(args[2:])
 	case isLeader(args):
 		return shim.Lead(args[2:])
 	default:
@@ -76,7 +79,7 @@ func serve() error {
 	for i, e := range cfg.Env {
 		env[i] = string(e)
 	}
-	o := shim.Options{Init: true, Parents: !cfg.Confined, Env: env, NotifyDir: notifyDir, Processes: cfg.Processes}
+	o := shim.Options{Init: true, Env: env, NotifyDir: notifyDir, Processes: cfg.Processes}
 	if cfg.NotifyDir != "" {
 		o.NotifyDir = cfg.NotifyDir
 	}

@@ -32,6 +32,7 @@ type command struct {
 	pid     int     // of the process that is waited for; 0 until it runs; the Server's mu guards it until then
 	leader  *leader // that process, if it leads the command's session and is not its program
 	group   int     // the program's process, if that is another: a leader or a parent is above it
+	above   *parent // that parent, until the command is over; the Server's mu guards it once the command runs
 	begin   time.Time
 	exited  chan end // room for one
 	quick   bool     // nothing but its end is waited for, and reap completes it
@@ -140,9 +141,8 @@ func (c *command) start() (pid int, err error) {
 	}
 	attr := &syscall.ProcAttr{Dir: dir, Env: env, Sys: sys, Files: c.descriptors()}
 	c.begin = time.Now()
-	defer limitProcesses(c.s.o.Processes)()
 	if c.wantsParent() {
-		defer ignoring(c.m.Ignored)()
+		defer ignoring(nil)() // what we ignore does not change meanwhile
 		pid, err = c.startBelow(path, argv, attr)
 	} else {
 		pid, err = c.startItself(path, argv, attr)
@@ -155,6 +155,7 @@ func (c *command) start() (pid int, err error) {
 
 // startItself starts the command as a child of ours, or of a leader.
 func (c *command) startItself(path string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
+	defer limitProcesses(c.s.o.Processes)()
 	if c.m.Limits != nil {
 		if argv, err = limitedArgs(c.m.Limits, path, argv); err != nil {
 			return 0, err

@@ -4,8 +4,8 @@
 //
 // Each command is the leader of a session of its own, and of its terminal if it
 // has one; but one whose host wants to hear when it is stopped is a job below a
-// leader that does nothing else ([Lead]). The parent of any other command of PID 1's is a program of a few
-// instructions in a session of its own (parent_linux.go): PID 1 is nobody's parent but an orphan's. When it ends, what it left running goes on; what those processes
+// leader that does nothing else ([Lead]). The parent of any other command of PID 1's is a process that shares its memory
+// and makes a few system calls (parent_linux.go): PID 1 is nobody's parent but an orphan's. When it ends, what it left running goes on; what those processes
 // still write to the command's streams is thrown away. Cancel ends every
 // process of the session.
 //

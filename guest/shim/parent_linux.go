@@ -1,154 +1,281 @@
 package shim
 
 import (
-	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
-	"strconv"
-	"sync"
+	"slices"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/guest/control"
+	"github.com/codeagent/sandbox/guest/nofile"
+	"github.com/codeagent/sandbox/guest/script"
 )
 
-// A program that finds process 1 as its parent takes itself for left behind (nnn, PyQS), so process 1 is no command's parent. A command that has
-// no leader gets a parent of a few instructions (parent_linux_*.s). That starts the command, waits for it, and ends as it has ended. It leads no
-// session but its own, has nothing open, and no signal but KILL and STOP acts on it.
+// A program that finds process 1 as its parent takes itself for left behind (nnn, PyQS), so process 1 is no command's parent. Between it and a command
+// that has no leader stands a process without a program: it makes the few system calls that start the command, waits for it, and ends. Where the processor
+// lets it (guest/script), it shares our memory, so that it costs little. It leads a session of its own, has nothing open, and no signal but KILL and STOP acts on it:
+// our handlers never run there. Nobody inside reaches our memory through it, which is not dumpable.
 
-// parentProgram is the program that is a command's parent; nil where there is none. Its arguments are "TN", the path of the command's program, and the
-// command's arguments. T is the descriptor whose terminal becomes the command's own, or "-". To N the command's number is written and, below 0, why the command
-// does not run. N+1 is the program itself. If there can be no second process, it becomes the command, and writes nothing.
-var parentProgram = sync.OnceValue(func() *os.File {
-	code := parentText()
-	if code == nil {
-		return nil
-	}
-	f, err := control.SealedProgram(func() ([]byte, error) { return executable(code) })
-	if err != nil {
-		return nil
-	}
-	return f
-})
-
-// parentText is the code of the program, up to its mark.
-func parentText() []byte {
-	const most = 4096
-	start, _ := parentCode()
-	if start == nil {
-		return nil
-	}
-	for n := range most {
-		if *(*[8]byte)(unsafe.Add(start, n)) == [8]byte([]byte("endofit.")) {
-			return unsafe.Slice((*byte)(start), n)
-		}
-	}
-	return nil
+// parent is what we know of a command's parent. It writes into memory that it shares with us.
+type parent struct {
+	script *script.Script
+	// child is the command's number. If it stays 0, there could be no second process, and the parent has become the command.
+	child *atomic.Uint32
+	// status is how the command has ended, as of wait, or unended. The parent may be killed before it knows.
+	status *atomic.Uint32
 }
 
-// executable is an ELF file of nothing but code, which may lie anywhere.
-func executable(code []byte) ([]byte, error) {
-	type header struct {
-		Ident                                   [16]byte
-		Type, Machine                           uint16
-		Version                                 uint32
-		Entry, Segments, Sections               uint64
-		Flags                                   uint32
-		Size, SegmentSize, SegmentCount         uint16
-		SectionSize, SectionCount, SectionNames uint16
-		Code, Stack                             segment
-	}
-	const at, room = 0x400000, 64 + 2*56
-	_, machine := parentCode()
-	size := uint64(room + len(code))
-	b, err := binary.Append(nil, binary.LittleEndian, header{
-		Ident: [16]byte{0x7f, 'E', 'L', 'F', 2, 1, 1}, Type: 2, Machine: machine, Version: 1, Entry: at + room, Segments: 64,
-		Size: 64, SegmentSize: 56, SegmentCount: 2,
-		Code:  segment{Type: 1, Flags: 5, Address: at, File: size, Memory: size, Align: 0x10000},
-		Stack: segment{Type: 0x6474e551, Flags: 6},
-	})
-	return append(b, code...), err
-}
+// unended is no status of a process that has ended.
+const unended = ^uint32(0)
 
-// segment is a program header.
-type segment struct {
-	Type, Flags                                    uint32
-	Offset, Address, Physical, File, Memory, Align uint64
-}
-
-// wantsParent tells whether the command is to be started by a program of ours. Where we are not process 1, we are its parent.
+// wantsParent tells whether a process stands between us and the command. Where we are not process 1, we are its parent.
 func (c *command) wantsParent() bool {
-	return c.s.o.Init && c.s.o.Parents && !c.wantsLeader() && parentProgram() != nil
+	return c.s.o.Init && c.s.o.Confined == nil && !c.wantsLeader()
 }
 
 // startBelow starts a command below a parent of its own, and returns the parent's number. On error nothing is left.
 func (c *command) startBelow(path string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
-	var p [2]int
-	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+	var pipe [2]int // its other end is closed when the command runs, or will not
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
 		return 0, os.NewSyscallError("pipe2", err)
 	}
-	defer unix.Close(p[0])
-	n := len(attr.Files)
-	terminal := "-"
-	if attr.Sys.Setctty {
-		terminal, attr.Sys.Setctty = strconv.Itoa(attr.Sys.Ctty), false
-	}
-	argv = append([]string{control.GuestProgram, terminal + strconv.Itoa(n), path}, argv...)
-	attr.Files = append(attr.Files, uintptr(p[1]), parentProgram().Fd())
-	path = "/proc/self/fd/" + strconv.Itoa(n+1)
-	if c.m.Limits != nil {
-		argv, err = limitedArgs(c.m.Limits, path, argv)
-		path = "/proc/self/exe"
-	}
-	if err == nil {
-		pid, err = syscall.ForkExec(path, argv, attr)
-	}
-	_ = unix.Close(p[1])
+	defer unix.Close(pipe[0])
+	files, done, err := apart(attr.Files, &pipe[1])
+	defer done()
 	if err != nil {
 		return 0, err
 	}
-	if c.group, err = hear(p[0]); err != nil {
-		c.group = 0
+	s, err := script.NewFor(roomFor(argv, attr.Env))
+	if err != nil {
 		return 0, err
 	}
+	w := script.Bare(s)
+	p := &parent{script: s}
+	b := birth{Writer: w, c: c, path: path, argv: argv, attr: attr, files: files}
+	if p.child, p.status = b.write(); w.Err != nil {
+		s.Free()
+		return 0, w.Err
+	}
+	syscall.ForkLock.Lock()
+	pid, errno := script.Beside(s)
+	syscall.ForkLock.Unlock()
+	done() // so that the pipe's end is theirs
+	if errno != 0 {
+		s.Free()
+		return 0, errno
+	}
+	hear(pipe[0])
+	if err := w.Failure(); err != nil {
+		c.s.bury(pid)
+		s.Free()
+		if e, ok := errors.AsType[*script.Error](err); ok && e.What == executing {
+			return 0, e.Err
+		}
+		return 0, err
+	}
+	c.group, c.above = int(p.child.Load()), p
 	return pid, nil
 }
 
-// hear reads what a parent and its child tell, until they have let go of the pipe: the command's number, which is 0 if the parent
-// itself becomes the command, and why the command does not run.
-func hear(fd int) (pid int, err error) {
-	var b [16]byte
-	for n := 0; n < len(b); {
-		switch got, err := unix.Read(fd, b[n:]); {
-		case err == unix.EINTR:
-			continue
-		case err != nil:
-			return 0, fmt.Errorf("the command's parent: %w", err)
-		case got == 0:
-			return told(b[:n])
-		default:
-			n += got
+// hear returns when the other end of a pipe is closed.
+func hear(fd int) {
+	var b [1]byte
+	for {
+		if _, err := unix.Read(fd, b[:]); err != unix.EINTR {
+			return
 		}
 	}
-	return told(b[:])
 }
 
-// told is what was heard.
-func told(b []byte) (pid int, err error) {
-	for ; len(b) >= 8; b = b[8:] {
-		switch n := int64(binary.NativeEndian.Uint64(b)); {
-		case n < 0:
-			return 0, syscall.Errno(-n)
-		default:
-			pid = int(n)
+// bury returns when a child of ours is dead whose command does not run.
+func (s *Server) bury(pid int) {
+	s.mu.Lock()
+	if _, gone := s.early[pid]; !gone { // so that the number is still its own
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+	s.mu.Unlock()
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+}
+
+// apart returns the descriptors so that none of the command's numbers is that of another, or of further: each that is in the way has a duplicate with a
+// higher number. done closes what is not needed after the start: the duplicates, and further.
+func apart(files []uintptr, further *int) (moved []uintptr, done func(), err error) {
+	var own []int
+	done = func() {
+		for _, fd := range own {
+			_ = unix.Close(fd)
+		}
+		own = nil
+	}
+	move := func(fd int) (int, error) {
+		to, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, len(files))
+		if err != nil {
+			return fd, os.NewSyscallError("fcntl", err)
+		}
+		own = append(own, to)
+		return to, nil
+	}
+	own = append(own, *further)
+	if *further < len(files) {
+		if *further, err = move(*further); err != nil {
+			return nil, done, err
 		}
 	}
-	return pid, nil
+	moved = slices.Clone(files)
+	for i, fd := range files {
+		if int(fd) != i && fd < uintptr(len(files)) {
+			to, err := move(int(fd))
+			if err != nil {
+				return nil, done, err
+			}
+			moved[i] = uintptr(to)
+		}
+	}
+	return moved, done, nil
 }
 
-// parent is the number of the program above the command that we are the parent of; 0 if there is none.
+// roomFor is how much memory the text of a command takes, and what comes with it.
+func roomFor(lists ...[]string) int {
+	n := 16 << 10
+	for _, l := range lists {
+		for _, s := range l {
+			n += 2 * (len(s) + 24) // argv may be written twice
+		}
+	}
+	return n
+}
+
+// executing is what a command's last step is called.
+const executing = "executing"
+
+// birth writes what happens between us and a command.
+type birth struct {
+	*script.Writer
+	c     *command
+	path  string
+	argv  []string
+	attr  *syscall.ProcAttr
+	files []uintptr
+}
+
+// write writes the parent's life. It returns where the command's number is written, and how it has ended.
+func (b *birth) write() (child, status *atomic.Uint32) {
+	childAt, child := b.Word(0)
+	statusAt, status := b.Word(unended)
+	b.Call("setsid", unix.SYS_SETSID)
+	b.Call("naming", unix.SYS_PRCTL, unix.PR_SET_NAME, b.Text(control.GuestProgram), 0, 0, 0)
+	b.handle(unix.SIGCHLD, sigDefault)
+	if n := b.c.s.o.Processes; n > 0 { // it holds for the next call, too
+		own := b.c.ownLimit(unix.RLIMIT_NPROC)
+		b.limit(unix.RLIMIT_NPROC, own)
+	}
+	clone := b.Call("clone", unix.SYS_CLONE, script.Child|unix.CLONE_PARENT_SETTID, 0, childAt, 0, 0)
+	clone.May = unix.EAGAIN // there may be no second process: this one becomes the command
+	b.command()
+	clone.Above = b.Here()
+	b.Call("closing", unix.SYS_CLOSE_RANGE, 0, uintptr(^uint32(0)), 0)
+	b.Call("waiting", unix.SYS_WAIT4, ^uintptr(0), statusAt, 0, 0)
+	b.Call("ending", unix.SYS_EXIT_GROUP, 0)
+	return child, status
+}
+
+// command writes what the command's process does before it is the command's program.
+func (b *birth) command() {
+	b.signals()
+	b.Call("setsid", unix.SYS_SETSID).May = unix.EPERM // it has become the command
+	if who := b.attr.Sys.Credential; who != nil {
+		b.Call("setgroups", unix.SYS_SETGROUPS, 0, 0)
+		b.Call("setgid", unix.SYS_SETGID, uintptr(who.Gid))
+		b.Call("setuid", unix.SYS_SETUID, uintptr(who.Uid))
+	}
+	b.Call(control.NoDirectory+b.attr.Dir, unix.SYS_CHDIR, b.Text(b.attr.Dir))
+	for i, fd := range b.files {
+		switch {
+		case fd == ^uintptr(0):
+		case int(fd) == i:
+			b.Call(descriptor(i), unix.SYS_FCNTL, fd, unix.F_SETFD, 0)
+		default:
+			b.Call(descriptor(i), unix.SYS_DUP3, fd, uintptr(i), 0)
+		}
+	}
+	if b.attr.Sys.Setctty {
+		b.Call("taking the terminal", unix.SYS_IOCTL, uintptr(b.attr.Sys.Ctty), unix.TIOCSCTTY, 0)
+	}
+	b.limits() // not before: descriptors may have numbers beyond the limit
+	b.Call("unblocking signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, b.Mask(), 0, sigsetBytes)
+	env := b.Texts(b.attr.Env...)
+	b.Call(executing, unix.SYS_EXECVE, b.Text(b.path), b.Texts(b.argv...), env).May = unix.ENOEXEC
+	// It is a script without an interpreter line, as shells take it.
+	argv := append([]string{"/bin/sh", b.path}, b.argv[1:]...)
+	b.Call(executing, unix.SYS_EXECVE, b.Text(argv[0]), b.Texts(argv...), env)
+}
+
+const (
+	sigDefault  = 0 // values of a signal's handler
+	sigIgnore   = 1
+	lastSignal  = 64
+	sigsetBytes = 8
+)
+
+// signals gives the process none of our handlers: what we ignore is ignored, and what the command's message says.
+func (b *birth) signals() {
+	for sig := uintptr(1); sig <= lastSignal; sig++ {
+		var now [4]uint64 // struct sigaction: the handler comes first
+		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&now)), sigsetBytes, 0, 0)
+		switch {
+		case slices.Contains(b.c.m.Ignored, int(sig)):
+			b.handle(syscall.Signal(sig), sigIgnore)
+		case errno != 0 || now[0] <= sigIgnore:
+		default:
+			b.handle(syscall.Signal(sig), sigDefault)
+		}
+	}
+}
+
+// handle has a signal handled so, if it can be.
+func (b *birth) handle(sig syscall.Signal, how uint64) {
+	b.Call("handling "+sig.String(), unix.SYS_RT_SIGACTION, uintptr(sig), b.Words(how, 0, 0, 0), 0, sigsetBytes).May = unix.EINVAL
+}
+
+// limits writes the command's limits.
+func (b *birth) limits() {
+	files := true
+	if l := b.c.m.Limits; l != nil {
+		if l.Nice > 0 {
+			b.Call("nice", unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, uintptr(l.Nice)).May = unix.EACCES
+		}
+		for _, limit := range lowered(l, b.c.ownLimit) {
+			b.limit(limit.Resource, syscall.Rlimit{Cur: limit.Soft, Max: limit.Hard})
+			files = files && limit.Resource != unix.RLIMIT_NOFILE
+		}
+	}
+	if files { // Go has raised ours
+		soft, hard := nofile.Started()
+		b.limit(unix.RLIMIT_NOFILE, syscall.Rlimit{Cur: soft, Max: hard})
+	}
+}
+
+func (b *birth) limit(resource int, l syscall.Rlimit) {
+	b.Call("limiting", unix.SYS_PRLIMIT64, 0, uintptr(resource), b.Words(l.Cur, l.Max), 0).May = unix.EPERM
+}
+
+// ownLimit is what a command has of a resource if it brings no limit.
+func (c *command) ownLimit(resource int) syscall.Rlimit {
+	own := syscall.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+	_ = syscall.Getrlimit(resource, &own)
+	if n := c.s.o.Processes; n > 0 && resource == unix.RLIMIT_NPROC {
+		own.Cur = min(uint64(n), own.Max)
+	}
+	return own
+}
+
+// parent is the number of the process above the command that we are the parent of; 0 if there is none.
 func (c *command) parent() int {
 	if c.leader != nil || c.group == 0 {
 		return 0
@@ -163,23 +290,33 @@ func (s *Server) register(c *command) {
 		s.byPID[c.group] = c
 	}
 	for _, pid := range []int{c.group, c.pid} {
-		if st, ok := s.early[pid]; ok && s.byPID[pid] == c && s.over(c, pid, st.WaitStatus) {
+		if st, ok := s.early[pid]; ok && s.byPID[pid] == c && s.over(c, pid, &st.WaitStatus) {
 			st.alone = s.alone()
 			c.exited <- st
 		}
 	}
 }
 
-// over tells whether a command has ended, now that one of its processes has, and forgets that or both; the caller holds the lock.
-func (s *Server) over(c *command, pid int, st unix.WaitStatus) bool {
+// over tells whether a command has ended, now that one of its processes has, and how: that is in st, for a parent that of its command. It forgets the process
+// or both; the caller holds the lock.
+func (s *Server) over(c *command, pid int, st *unix.WaitStatus) bool {
 	delete(s.byPID, pid)
-	if pid == c.parent() && st.Signaled() && st.Signal() == unix.SIGKILL &&
-		unix.Waitid(unix.P_PID, c.group, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == nil {
-		return false // it was killed, and has not waited for the command
+	if pid == c.parent() {
+		switch status := c.above.status.Load(); {
+		case status != unended:
+			*st = unix.WaitStatus(status)
+		case unix.Waitid(unix.P_PID, c.group, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == nil:
+			return false // it was killed before it knew, and we are the command's parent now
+		}
 	}
-	if c.parent() != 0 {
-		delete(s.byPID, c.pid)
-		delete(s.byPID, c.group)
+	delete(s.byPID, c.pid)
+	delete(s.byPID, c.group)
+	if c.above != nil { // neither the command nor its parent is in it any more
+		c.above.script.Free()
+		c.above = nil
 	}
 	return true
 }
+
+// descriptor is what giving the command a descriptor is called.
+func descriptor(n int) string { return fmt.Sprintf("descriptor %d", n) }

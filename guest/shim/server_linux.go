@@ -22,8 +22,6 @@ type Options struct {
 	// Init says that this process is PID 1: it reaps orphans and ignores
 	// signals.
 	Init bool
-	// Parents says that as PID 1 we are no command's parent, but a program of ours is.
-	Parents bool
 	// Env is the environment of commands that bring none.
 	Env []string
 	// Credential, if set, is what commands run as; else as we do.
@@ -354,7 +352,7 @@ func (s *Server) collect(pid int) *command {
 		}
 		return nil
 	}
-	if !s.over(c, pid, st.WaitStatus) {
+	if !s.over(c, pid, &st.WaitStatus) {
 		return nil
 	}
 	st.alone = s.alone()

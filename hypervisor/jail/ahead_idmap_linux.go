@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/guest/control"
+	"github.com/codeagent/sandbox/guest/script"
 	"github.com/codeagent/sandbox/hypervisor/filters"
-	"github.com/codeagent/sandbox/hypervisor/jail/script"
 )
 
 // swapped makes a user namespace in which root and the workload change places, for

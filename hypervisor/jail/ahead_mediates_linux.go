@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/guest/control"
+	"github.com/codeagent/sandbox/guest/script"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/filters"
-	"github.com/codeagent/sandbox/hypervisor/jail/script"
 )
 
 // mediates finds out whether this kernel has what a mediated bridge needs, by trying

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/guest/control"
+	"github.com/codeagent/sandbox/guest/script"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/filters"
-	"github.com/codeagent/sandbox/hypervisor/jail/script"
 )
 
 // TestMediates: this kernel is found to be able to mediate, each time that it is asked.

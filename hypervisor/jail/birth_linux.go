@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/guest/control"
+	"github.com/codeagent/sandbox/guest/nofile"
+	"github.com/codeagent/sandbox/guest/script"
 	"github.com/codeagent/sandbox/hypervisor/filters"
-	"github.com/codeagent/sandbox/hypervisor/jail/nofile"
-	"github.com/codeagent/sandbox/hypervisor/jail/script"
 )
 
 // birth is what a first process starts from.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/codeagent/sandbox/guest/script"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
-	"github.com/codeagent/sandbox/hypervisor/jail/script"
 )
 
 // TestWays: the supervisor is handed what can be written behind a gate, and nothing else; over FUSE nothing.

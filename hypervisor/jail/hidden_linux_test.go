@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/hypervisor/jail/script"
+	"github.com/codeagent/sandbox/guest/script"
 )
 
 // What was to be hidden and is gone when that is done needs no cover.

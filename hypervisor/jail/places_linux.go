@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/guest/script"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
-	"github.com/codeagent/sandbox/hypervisor/jail/script"
 )
 
 // addPlaces adds what can be written beside the working folders.

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/guest/control"
+	"github.com/codeagent/sandbox/guest/script"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
-	"github.com/codeagent/sandbox/hypervisor/jail/script"
 )
 
 // BenchmarkPromises makes the view of a jail, gives up all rights in it and tries what it promises, as the first process of each session does, with a

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codeagent/sandbox/hypervisor/jail/script"
+	"github.com/codeagent/sandbox/guest/script"
 )
 
 // TestW1Proven: what the view promises is tried, and what does not hold is named.

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/hypervisor/jail/script"
+	"github.com/codeagent/sandbox/guest/script"
 )
 
 // errOtherPromoted says that a name in the jail's view is not what was looked at: what is mounted there on the host was

@@ -5,8 +5,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/guest/nofile"
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/jail/nofile"
 )
 
 // AsStarted returns the limits with no more files that may be open at first than when this program was started: Go raises that limit of every program, also

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/hypervisor/jail/script"
+	"github.com/codeagent/sandbox/guest/script"
 )
 
 // minimal are the devices of each jail.

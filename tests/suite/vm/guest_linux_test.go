@@ -192,6 +192,7 @@ func guestPlace(t *testing.T, b *box) {
 	b.says("sandbox", "id -un; true")
 	b.says("sandbox", "hostname")
 	b.says(b.dir, "pwd")
+	b.says("sandbox-guest", "test $PPID != 1 && cat /proc/$PPID/comm")
 	b.says(uid, "stat -c %u a")
 	b.says(b.dir, "readlink /mnt/working/0")
 	b.says("ok", "ping -c 1 127.0.0.1 >/dev/null 2>&1 || ip addr show lo | grep -q 127.0.0.1 && echo ok")
@@ -203,7 +204,7 @@ func guestPlace(t *testing.T, b *box) {
 	for _, line := range []string{
 		"for p in /dev/vport*; do echo x >$p && exit 0; done; false", "dd if=/dev/mem count=1", "echo 3 >/proc/sys/vm/drop_caches", "mount -o remount,rw " + b.ro,
 		"umount " + b.dir, "reboot -f", "kill -9 1", "cat /proc/1/environ", "echo x >/init", "chown 0 a", "insmod /lib/modules/overlay.ko", "echo x >/etc/passwd",
-		"su -c true", "ls /proc/1/fd",
+		"su -c true", "ls /proc/1/fd", "kill -9 $PPID", "ls /proc/$PPID/fd", "cat /proc/$PPID/mem",
 	} {
 		if out, code := b.sh(line); code == 0 {
 			t.Errorf("%s: succeeded: %s", line, out)

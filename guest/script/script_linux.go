@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -42,6 +43,9 @@ type Call struct {
 	May     syscall.Errno // fails with this: go on,
 	Note    bool          // and note it
 	Fails   bool          // must fail, with any error
+	// Above, if it is not 0, is the call at which the process goes on that has a result other than 0. A clone's parent has one; its child, and who may
+	// fail ([Call.May]), go on with the next call.
+	Above uint32
 }
 
 // Script is what a jail's first process does between its birth and the shim: system
@@ -55,6 +59,7 @@ type Script struct {
 	n      uint32
 	failed uint32  // 1 + the call that failed
 	errno  uint32  // of that
+	room   uint32  // bytes of data
 	Noted  bool    // whether a call with note failed
 	closed bool    // the supervisor has closed what is in fds
 	buf    [8]byte // what is read
@@ -63,18 +68,27 @@ type Script struct {
 }
 
 // New makes an empty script. Free it.
-func New() (*Script, error) {
-	mem, err := unix.MmapPtr(-1, 0, nil, unsafe.Sizeof(Script{}), unix.PROT_READ|unix.PROT_WRITE,
+func New() (*Script, error) { return NewFor(maxData) }
+
+// NewFor is [New] for a script with so many bytes of data; 64 MiB at most.
+func NewFor(data int) (*Script, error) {
+	data = min(max(data, 0), maxData)
+	mem, err := unix.MmapPtr(-1, 0, nil, sizeFor(uint32(data)), unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_SHARED|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
-		return nil, fmt.Errorf("memory for the first process: %w", err)
+		return nil, fmt.Errorf("memory for a new process: %w", err)
 	}
-	return (*Script)(mem), nil
+	s := (*Script)(mem)
+	s.room = uint32(data)
+	return s, nil
 }
+
+// sizeFor is how much memory a script has, which ends with its data.
+func sizeFor(data uint32) uintptr { return unsafe.Offsetof(Script{}.data) + uintptr(data) }
 
 // Free gives its memory back.
 func (s *Script) Free() {
-	_ = unix.MunmapPtr(unsafe.Pointer(s), unsafe.Sizeof(*s)) // it is what was mapped
+	_ = unix.MunmapPtr(unsafe.Pointer(s), sizeFor(s.room)) // it is what was mapped
 }
 
 // Block makes the process's socket one on which reads wait, as the script needs it.
@@ -115,6 +129,12 @@ func NewWriter(s *Script) *Writer {
 	w.begin()
 	return w
 }
+
+// Bare makes the writer of an empty script for [Beside]: it has no beginning, and keeps no account of descriptors.
+func Bare(s *Script) *Writer { return &Writer{s: s} }
+
+// Here is the number of the next call, for [Call.Above].
+func (w *Writer) Here() uint32 { return w.s.n }
 
 // Writer fills a script. The first error stays.
 type Writer struct {
@@ -206,7 +226,7 @@ func (w *Writer) Close(fd uintptr) {
 // Bytes returns the address of a copy, which is aligned for any structure.
 func (w *Writer) Bytes(b []byte) uintptr {
 	at := (w.used + 7) &^ 7
-	if at+len(b) >= maxData {
+	if at+len(b) >= int(w.s.room) {
 		w.Err = ErrTooMuch
 		return 0
 	}
@@ -246,6 +266,18 @@ func (w *Writer) Filter(p []unix.SockFilter) uintptr {
 	code := w.Bytes(unsafe.Slice((*byte)(unsafe.Pointer(&p[0])), uintptr(len(p))*unsafe.Sizeof(p[0])))
 	return w.Words(uint64(len(p)), uint64(code)) // little endian, so that the rest of the first word is padding
 }
+
+// Word returns the address of a word of 32 bits that the process may write, and the word.
+func (w *Writer) Word(value uint32) (uintptr, *atomic.Uint32) {
+	at := w.Bytes(binary.NativeEndian.AppendUint32(nil, value))
+	if w.Err != nil {
+		return 0, new(atomic.Uint32)
+	}
+	return at, (*atomic.Uint32)(unsafe.Pointer(&w.s.data[w.used-5]))
+}
+
+// Mask returns the address of the signals that were blocked in the thread that made the process, where all are.
+func (w *Writer) Mask() uintptr { return uintptr(unsafe.Pointer(&w.s.mask)) }
 
 // Buffer returns the address of eight bytes to read into.
 func (w *Writer) Buffer() uintptr { return uintptr(unsafe.Pointer(&w.s.buf)) }
@@ -292,7 +324,7 @@ type cloner func(flags uintptr, s *Script) (pid uintptr, errno syscall.Errno)
 // begin adds what the process does before the rest is written: it arranges its
 // descriptors and waits until a byte can be read from Setup.
 func (w *Writer) begin() {
-	w.Call("unblocking signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&w.s.mask)), 0, sigsetBytes)
+	w.Call("unblocking signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, w.Mask(), 0, sigsetBytes)
 	// Nothing else is kept open, at once: it may be a pipe whose end somebody waits
 	// for, or the other end of our own socket.
 	for to, fd := range w.s.fds {
@@ -313,6 +345,14 @@ func (w *Writer) begin() {
 // its thread, whose death would be the process's. The script must not be freed before the process has executed another program or is gone.
 func Fork(flags uintptr, s *Script) (pid int, errno syscall.Errno) {
 	p, errno := fork(flags, s, clone)
+	return int(p), errno
+}
+
+// Beside makes a process that runs the script of a [Bare] writer with all signals blocked, beside what goes on here. It has this process's handlers of
+// signals, so that what it starts must be given others before it may get any. The script may clone once more, with [Child]. It must not be freed before
+// each of the two has executed another program or is gone.
+func Beside(s *Script) (pid int, errno syscall.Errno) {
+	p, errno := fork(0, s, beside)
 	return int(p), errno
 }
 
@@ -397,6 +437,9 @@ func runCalls(s *Script) {
 		}
 		if errno != 0 {
 			fail(s, i, errno)
+		}
+		if c.Above != 0 && r != 0 {
+			i = c.Above - 1
 		}
 	}
 	fail(s, maxCalls, unix.ECANCELED)

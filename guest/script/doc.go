@@ -5,5 +5,8 @@
 // can be written while the kernel makes the process. A [Writer] writes it. The process can decide nothing: it
 // stops at the first call that fails, unless that was foreseen ([Call]). [Helper] runs a short one and waits for its end.
 //
+// PID 1 of a jail starts each command with one, too ([Beside], guest/shim): the process shares its memory and clones once more, which a script can
+// do ([Call.Above]).
+//
 // A script is written by one goroutine at a time.
 package script

@@ -1,19 +1,22 @@
 #include "go_asm.h"
 #include "textflag.h"
 
-// func cloneVM(s *Script) (r uintptr)
+// func cloneVM(s *Script, call, first, second uintptr) (r uintptr)
 //
 // The child uses registers only: its stack pointer is the parent's, and it never
 // follows it. It is runCalls.
-TEXT ·cloneVM(SB),NOSPLIT,$0-16
+TEXT ·cloneVM(SB),NOSPLIT,$0-40
 	MOVQ	s+0(FP), R12 // a system call changes AX, CX and R11 alone
-	LEAQ	Script_clone(R12), DI
-	MOVL	$64, SI // the first version's size
-	MOVL	$435, AX // clone3
+	MOVQ	call+8(FP), AX
+	MOVQ	first+16(FP), DI
+	MOVQ	second+24(FP), SI // of clone: the stack, which is ours
+	XORL	DX, DX
+	XORL	R10, R10
+	XORL	R8, R8
 	SYSCALL
 	TESTQ	AX, AX
 	JEQ	child
-	MOVQ	AX, r+8(FP)
+	MOVQ	AX, r+32(FP)
 	RET
 
 child:
@@ -43,11 +46,18 @@ do:
 	CMPB	Call_Fails(R13), $0
 	JNE	unfailed
 	CMPB	Call_checked(R13), $0
-	JEQ	done
+	JEQ	succeeded
 	CMPQ	AX, Call_want(R13)
-	JEQ	done
+	JEQ	succeeded
 	MOVL	$5, AX // EIO
 	JMP	stop
+succeeded:
+	CMPL	Call_Above(R13), $0
+	JEQ	done
+	TESTQ	AX, AX
+	JEQ	done
+	MOVL	Call_Above(R13), BX
+	JMP	next
 unfailed:
 	XORL	AX, AX
 	JMP	stop

@@ -94,6 +94,49 @@ func testScript(t *testing.T, clone cloner) {
 	}
 }
 
+// A script may clone: both processes go on with it, the parent elsewhere. It reads how its child has ended.
+func TestScriptClones(t *testing.T) {
+	dir := t.TempDir()
+	for name, way := range map[string]struct {
+		clone cloner
+		child uintptr
+	}{"copying": {cloneCopy, uintptr(unix.SIGCHLD)}, "beside": {beside, Child}} {
+		t.Run(name, func(t *testing.T) {
+			s, err := NewFor(1 << 12)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Free()
+			w := Bare(s)
+			at, number := w.Word(0)
+			ended, status := w.Word(1)
+			made := w.Call("clone", unix.SYS_CLONE, way.child|unix.CLONE_PARENT_SETTID, 0, at, 0, 0)
+			w.Call("child", unix.SYS_MKDIRAT, Cwd, w.Text(dir+"/"+name), 0o755)
+			w.Call("child's end", unix.SYS_EXIT_GROUP, 7)
+			made.Above = w.Here()
+			w.Call("waiting", unix.SYS_WAIT4, ^uintptr(0), ended, 0, 0)
+			w.Call("the child was here", unix.SYS_UNLINKAT, Cwd, w.Text(dir+"/"+name), unix.AT_REMOVEDIR)
+			w.Call("the end", unix.SYS_EXIT_GROUP, 5)
+			if w.Err != nil {
+				t.Fatal(w.Err)
+			}
+			pid, errno := fork(0, s, way.clone)
+			if errno != 0 {
+				t.Fatal(errno)
+			}
+			var st unix.WaitStatus
+			for {
+				if _, err := unix.Wait4(int(pid), &st, 0, nil); err != unix.EINTR {
+					break
+				}
+			}
+			if got := unix.WaitStatus(status.Load()); st.ExitStatus() != 5 || got.ExitStatus() != 7 || number.Load() == 0 || w.Failure() != nil {
+				t.Errorf("the parent %#x, the child %d %#x, %v", st, number.Load(), got, w.Failure())
+			}
+		})
+	}
+}
+
 // What fails ends the process, and is named; nothing after it is done.
 func TestScriptFails(t *testing.T) { each(t, testScriptFails) }
 

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/codeagent/sandbox/hypervisor/jail/nofile"
+	"github.com/codeagent/sandbox/guest/nofile"
 )
 
 const variable = "NOFILE_TEST"
