@@ -201,7 +201,7 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// Config is what a guest is made of.
+// Config is what a guest is made of. A runtime ignores what it does not have: [Features] says what that is, and [Choose], which comes before, refuses it.
 type Config struct {
 	SessionID string
 	Shares    []Share
@@ -211,28 +211,25 @@ type Config struct {
 	// list of secrets; Show exempts paths from that list.
 	Hide, Show []string
 	// Gates are directories of the host whose names somebody has to allow before commands see them. With Dynamic,
-	// all of the host that programs do not need is behind such gates, too. Only a jail
-	// has them.
+	// all of the host that programs do not need is behind such gates, too.
 	Gates   []string
 	Dynamic bool
 	// Opened are directories in the gates that nobody needs to be asked about.
 	Opened []string
 	// Gate makes what serves a gate, read-only. Nil: nothing does, which is enough to explain a view.
 	Gate func(dir string) Share
-	// NoExec are host paths from which nothing is executed. Only a jail sees to that.
+	// NoExec are host paths from which nothing is executed.
 	NoExec []string
 	// UID and GID that the workload has, as the host numbers them, or -1 to let
 	// the runtime choose; [Transport] says what it chose.
 	UID, GID int
-	// Places are what can be written beside the folders. Only a jail knows them.
+	// Places are what can be written beside the folders.
 	Places Places
 	// Limits are kept as well as the machine allows; what cannot be is a warning in [Guest.Facts].
-	// Only a jail knows them.
 	Limits Limits
 	// Debug allows ptrace inside.
 	Debug bool
 	// Containers allows commands to make namespaces of their own, which engines for containers need.
-	// Only a jail with [BridgeFUSE] has it.
 	Containers bool
 	// Bridge chooses how a jail's folders are served; empty is BridgeFUSE. Other
 	// runtimes ignore it.
@@ -244,12 +241,12 @@ type Config struct {
 	// Inside is called at most once, on its own goroutine, with a listener at which
 	// programs inside ask for steps of their own. They are as hostile as the guest. It
 	// returns when the listener is closed, which the runtime does when the guest ends.
-	// Nil: they cannot ask. Only a jail has one.
+	// Nil: they cannot ask.
 	Inside func(l net.Listener)
-	// Agents are those that programs inside find, by name. Only a jail has them.
+	// Agents are those that programs inside find, by name.
 	Agents map[string]Agent
 	// Devices are devices of the host that commands may use: paths below /dev, or names there. One by which they would reach past the guest has to be
-	// there twice. Only a jail has them.
+	// there twice.
 	Devices []string
 	// Network decides what the guest may reach; nil: nothing, it has a loopback
 	// interface alone. Runtimes that cannot see to that return [ErrNetwork]. It stays

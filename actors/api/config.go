@@ -10,7 +10,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
-// Config is what a session is made of.
+// Config is what a session is made of. What its runtime does not have ([hypervisor.Features]) does nothing: whoever makes one asks [hypervisor.Choose] first.
 type Config struct {
 	// SessionID; empty makes one.
 	SessionID string
@@ -55,7 +55,7 @@ type Config struct {
 	// Containers allows namespaces of the commands' own in a jail; see [hypervisor.Config].
 	Containers bool
 	// Agents keep keys, by name ("ssh", "gpg"): programs inside may ask for the use of a key, which a person decides. AllowUse are patterns of
-	// uses that nobody is asked about, as rules of the policy have them. Only a jail has agents.
+	// uses that nobody is asked about, as rules of the policy have them.
 	Agents   map[string]Agent
 	AllowUse []string
 	// Devices are devices of the host that a jail's commands may use; see [hypervisor.Config].

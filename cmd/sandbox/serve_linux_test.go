@@ -246,6 +246,7 @@ func TestSessionStartRefuses(t *testing.T) {
 		"isolation":                 `{"isolation":"seatbelt"}`,
 		"unsupported":               `{"isolation":"none","network_policy":"disabled"}`,
 		"network_policy":            `{"isolation":"none","network_policy":"allowlist"}`,
+		"network_allow":             `{"isolation":"none","network_allow":["example.com"]}`,
 		"invalid_field":             `{"vm_mode":"forever"}`,
 	} {
 		s.send(t, `{"type":"session.start","request_id":"`+want+`","payload":`+request+`}`)

@@ -34,6 +34,8 @@ type Launcher struct {
 	Log    *slog.Logger
 	Stderr io.Writer         // hears what opening a log has repaired
 	Remark func(text string) // tells the user something
+	// Left hears what the configuration or a request asks for and this session will not have; nil: Remark tells it.
+	Left func(hypervisor.Left)
 	// RemarkOnce is Remark for what several parts of a command find out; nil: it is not told.
 	RemarkOnce func(text string)
 }
@@ -60,9 +62,9 @@ func (l *Launcher) Config(dirs []api.Directory) api.Config {
 		Commands: l.Conf.Commands.AtOnce, FolderBytes: max(int64(l.Conf.Limits.Folders), 0),
 		Bridge:    hypervisor.Bridge(l.Conf.Bridge.Kind),
 		CacheNone: l.Conf.Bridge.Cache == "none", PosixMetadata: l.Conf.Bridge.PosixMetadata,
-		Hide:   l.Conf.Jail.Hide,
-		Show:   l.Conf.Jail.Show,
-		Debug:  l.Conf.Jail.Debug,
+		Hide:  l.Conf.Jail.Hide,
+		Show:  l.Conf.Jail.Show,
+		Debug: l.Conf.Jail.Debug, Containers: l.Conf.Jail.Containers, Devices: l.Conf.Jail.Devices,
 		Umask:  uint32(l.Umask),
 		Logger: l.Log,
 	}
@@ -97,20 +99,20 @@ func (l *Launcher) SessionConfig() (api.Config, error) {
 // SessionConfigFor is SessionConfig for other folders than the flags name.
 func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err error) {
 	dirs = l.withGitDirectories(dirs)
+	l, here, left, err := l.fulfil()
+	if err != nil {
+		return api.Config{}, err
+	}
 	if l, err = l.withProfile(dirs); err != nil {
 		return api.Config{}, err
 	}
 	cfg := l.Config(dirs)
 	l.remarkAbsent()
-	isolation := l.isolation()
-	if isolation == "landlock" {
-		if err := l.withoutJail(); err != nil {
-			return cfg, err
-		}
-	} else if cfg.Bridge == hypervisor.BridgeAuto && (cfg.PosixMetadata || cfg.CacheNone || cfg.FolderBytes > 0) {
-		cfg.Bridge = hypervisor.BridgeFUSE // only it does that
+	isolation := here[0].Isolation
+	if isolation == "jail" && len(here) == 1 {
+		cfg.Bridge = here[0].Bridge // only it does what is asked for
 	}
-	cfg.Settings = settled(l.settings(), isolation)
+	cfg.Settings = lacking(l.settings(), left)
 	if l.ConfigFile == "" {
 		cfg.ConfigFiles = l.Conf.Stamps()
 	}
@@ -123,18 +125,10 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 	for _, d := range dirs {
 		cfg.Hide = append(cfg.Hide, undoDirs(d, l.Conf.Undo.Dir)...)
 	}
-	if l.Conf.Bridge.Kind == string(hypervisor.BridgeMediated) && l.Conf.Bridge.PosixMetadata {
-		return cfg, console.Usagef("the mediated bridge shows a folder's own metadata: leave out --posix-metadata, or take --bridge fuse")
-	}
-	if l.Conf.Bridge.Kind == string(hypervisor.BridgeMediated) && cfg.FolderBytes > 0 {
-		return cfg, console.Usagef("with the mediated bridge programs write by themselves, and limits.folders counts each write: leave out --limit-folders, or take --bridge fuse")
-	}
 	if cfg.Places, err = l.places(); err != nil {
 		return cfg, err
 	}
-	if cfg.Resources, err = l.resources(); err != nil {
-		return cfg, err
-	}
+	cfg.Resources = l.resources()
 	if cfg.Network, err = l.network(); err != nil {
 		return cfg, err
 	}
@@ -144,17 +138,11 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 	if cfg.Runtime, err = l.Runtime(isolation, dirs...); err != nil {
 		return cfg, err
 	}
-	if err = l.containers(&cfg); err != nil {
-		return cfg, err
-	}
 	if err = l.agents(&cfg); err != nil {
 		return cfg, err
 	}
-	if err = l.devices(&cfg); err != nil {
-		return cfg, err
-	}
-	if name := cfg.Runtime.Name(); len(cfg.NoExec) > 0 && name != "jail" {
-		l.Remark("sandbox: the policy's rules about executing do not hold with --isolation " + name + ": only the jail's view sees to them")
+	if why, lacks := hypervisor.Lacks(isolation, "no execution"); len(cfg.NoExec) > 0 && lacks {
+		l.Remark("sandbox: the policy's rules about executing do not hold with --isolation " + isolation + ": " + why)
 	}
 	return cfg, l.gate(&cfg)
 }

@@ -4,8 +4,6 @@ import (
 	"path/filepath"
 
 	"github.com/codeagent/sandbox/actors"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/hypervisor"
 )
 
@@ -19,9 +17,6 @@ func OverlayDir() (string, error) {
 func (l *Launcher) places() (p hypervisor.Places, err error) {
 	c := l.Conf.Places
 	if l.Conf.Isolation == "vm" || l.Conf.Isolation == "none" {
-		if len(c.Overlay)+len(c.RW) > 0 {
-			return p, console.Usagef("--overlay and --rw: only the jail has places of the host; leave out --isolation %s", l.Conf.Isolation)
-		}
 		return p, nil
 	}
 	p = hypervisor.Places{Caches: c.Caches == "overlay", Home: c.Home == "overlay", Overlay: c.Overlay, Writable: c.RW}
@@ -33,18 +28,10 @@ func (l *Launcher) places() (p hypervisor.Places, err error) {
 }
 
 // resources are what everything in a jail may take together.
-func (l *Launcher) resources() (hypervisor.Limits, error) {
+func (l *Launcher) resources() hypervisor.Limits {
 	c := l.Conf.Limits
-	if l.Conf.Isolation == "vm" || l.Conf.Isolation == "none" {
-		for _, key := range []string{"pids", "memory", "memory_high", "cpus", "io", "file", "tmp"} {
-			if at := l.Conf.Origin("limits." + key)[0]; at.Level == config.Flag {
-				return hypervisor.Limits{}, console.Usagef("%s: only the jail has limits; a virtual machine has --memory and --cpus", at)
-			}
-		}
-		return hypervisor.Limits{}, nil
-	}
 	return hypervisor.Limits{
 		PIDs: max(c.PIDs, 0), Memory: max(int64(c.Memory), 0), MemoryHigh: max(int64(c.MemoryHigh), 0), MilliCPUs: c.MilliCPUs(),
 		IO: max(int64(c.IO), 0), FileBytes: max(int64(c.File), 0), TmpBytes: max(int64(c.Tmp), 0),
-	}, nil
+	}
 }

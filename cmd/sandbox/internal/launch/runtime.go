@@ -9,13 +9,10 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/confine"
 	"github.com/codeagent/sandbox/hypervisor/inherit"
 	"github.com/codeagent/sandbox/hypervisor/jail"
-	"github.com/codeagent/sandbox/hypervisor/network/policy"
 	"github.com/codeagent/sandbox/hypervisor/none"
 )
 
@@ -94,40 +91,8 @@ func (l *Launcher) isolation() string {
 	return "landlock"
 }
 
-// Useless refuses flags that would do nothing for the session of one command. What files of configuration say for other
-// sessions may stay there.
-func (l *Launcher) Useless() error {
-	for _, k := range config.Keys() {
-		if !strings.HasPrefix(k.Name, "vm.") || l.Conf.Origin(k.Name)[0].Level != config.Flag {
-			continue
-		}
-		if isolation := l.isolation(); isolation != "vm" {
-			return console.Usagef("--%s is about a virtual machine, and here it would be %s: add --isolation vm, or leave it out", k.Flag, isolation)
-		}
-	}
-	return nil
-}
-
 // Weaker says in which ways Landlock is weaker than a jail.
 func Weaker() []string { return confine.Weaker() }
-
-// withoutJail refuses what is asked for and only a jail can give.
-func (l *Launcher) withoutJail() error {
-	c := l.Conf
-	switch {
-	case c.Bridge.PosixMetadata:
-		return console.Usagef("--isolation landlock shows a folder's own metadata: leave out --posix-metadata")
-	case c.Limits.Folders > 0:
-		return console.Usagef("behind Landlock programs write to the folders by themselves, and limits.folders counts each write: leave out --limit-folders, or use --isolation jail, or vm")
-	case c.Bridge.Kind == string(hypervisor.BridgeFUSE):
-		return console.Usagef("--isolation landlock cannot mount a bridge: leave out --bridge fuse")
-	case policy.Mode(c.Network.Policy) != policy.Disabled:
-		return console.Usagef("network policy %s: behind Landlock there is no network at all; use --isolation jail, or vm", c.Network.Policy)
-	case len(c.Places.Overlay)+len(c.Places.RW) > 0:
-		return console.Usagef("--overlay and --rw: only the jail has places of the host; behind Landlock only the folders and $TMPDIR can be changed")
-	}
-	return nil
-}
 
 // probePatience bounds the attempt to start a jail.
 const probePatience = 10 * time.Second

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
+	"github.com/codeagent/sandbox/hypervisor"
 )
 
 // start is session.start: the request over the flags over the files. What the
@@ -75,24 +77,34 @@ func (a *asked) fill(s *server, r stdio.StartRequest) error {
 			return refuse(err)
 		}
 	}
-	if b.Conf.Isolation != "none" { // which leaves the host's: see unfulfilled
-		if err := requestNetwork(b.Conf, r); err != nil {
-			return refuse(err)
+	if err := requestNetwork(b.Conf, r); err != nil {
+		return refuse(err)
+	}
+	b.Left = func(left hypervisor.Left) {
+		if left.By == hypervisor.ByRequest {
+			a.notes = append(a.notes, stdio.Notice{Code: stdio.NoticeNoEffect, Message: field(left.Ask) + ": " + left.Why, Field: field(left.Ask)})
+			return
 		}
+		b.Remark("sandbox: " + console.Shown(left.String()))
 	}
 	dirs, err := b.Validate(folders)
 	if err == nil {
 		a.cfg, err = b.SessionConfigFor(dirs)
 	}
+	if refusal := (*hypervisor.Refusal)(nil); errors.As(err, &refusal) && refusal.By == hypervisor.ByRequest {
+		return &stdio.Error{Code: stdio.Unsupported, Field: field(refusal.Ask), Message: refusal.Error()}
+	}
 	if console.IsUsage(err) {
 		return refuse(err)
 	}
-	if err != nil {
-		return err
-	}
 	a.conf = b.Conf
-	a.notes, err = unfulfilled(r, a.cfg.Runtime.Name())
 	return err
+}
+
+// field is that of a session.start by which something is asked for.
+func field(a hypervisor.Ask) string {
+	name, _, _ := strings.Cut(a.Said, " ")
+	return name
 }
 
 // requested are the folders of a request.
@@ -137,39 +149,6 @@ func runtimeKnown(name string) error {
 		Code: stdio.Unavailable, Field: "isolation",
 		Message: fmt.Sprintf("isolation: this build has no %q; leave isolation out, or ask for one of %s", name, strings.Join(have, ", ")),
 	}
-}
-
-// unfulfilled finds what a request asks of a runtime that has no such thing.
-// Where the runtime is stricter than was asked, or it makes no difference, that
-// is a remark; where it is laxer it is an error.
-func unfulfilled(r stdio.StartRequest, runtime string) (notes []stdio.Notice, err error) {
-	remark := func(field, text string) {
-		notes = append(notes, stdio.Notice{Code: stdio.NoticeNoEffect, Message: field + ": " + text, Field: field})
-	}
-	switch runtime {
-	case "jail":
-		if r.VMMode == "persistent" {
-			remark("vm_mode", "the jail has no disk of its own; only the working directories last, and /tmp is gone when the session ends")
-		}
-	case "landlock":
-		if r.NetworkPolicy != "" && r.NetworkPolicy != "disabled" {
-			remark("network_policy", "commands behind Landlock have no network at all; it is as with disabled")
-		}
-		if r.VMMode == "persistent" {
-			remark("vm_mode", "there is no disk but this machine's; only the working directories last, and TMPDIR is gone when the session ends")
-		}
-	case "none":
-		if r.NetworkPolicy != "" && r.NetworkPolicy != "open" || len(r.NetworkAllow) > 0 {
-			return nil, &stdio.Error{
-				Code: stdio.Unsupported, Field: "network_policy",
-				Message: "network_policy: isolation none leaves commands the host's network; ask for isolation jail, or for open",
-			}
-		}
-		if r.VMMode == "ephemeral" {
-			remark("vm_mode", "isolation none has no machine that could be thrown away; commands write to the host")
-		}
-	}
-	return notes, nil
 }
 
 // requestNetwork sets what the request says of the network. A list of its
