@@ -25,7 +25,7 @@ type alias struct {
 func aliases() []alias {
 	return []alias{
 		{"static", "mode", "static"}, {"no-debug", "debug", "false"}, {"allow-network", "network", "open"}, {"blacklist", "hide", ""},
-		{"allow-kvm", "device", "kvm"}, {"nix", "show", nixDaemon},
+		{"vm", "isolation", "vm"}, {"allow-kvm", "device", "kvm"}, {"nix", "show", nixDaemon},
 	}
 }
 
