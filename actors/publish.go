@@ -58,7 +58,8 @@ func (s *Session) publishFor(texts []string) (taken []string, end func(), err er
 		taken = append(taken, p.String())
 	}
 	if _, ok := s.slot.Guest().(hypervisor.Dialer); !ok {
-		return nil, nil, fmt.Errorf("%w: no port can be published with this isolation, nor need it where commands have the host's network", errors.ErrUnsupported)
+		why, _ := hypervisor.Lacks(s.cfg.Runtime.Name(), "published ports")
+		return nil, nil, fmt.Errorf("%w: %s", errors.ErrUnsupported, why)
 	}
 	p, err := newPublisher(ports, s.dialGuest, s.cfg.Logger.With("component", "network"))
 	if err != nil {

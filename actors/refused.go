@@ -38,8 +38,8 @@ func (s *Session) walled() (r walled) {
 func (r walled) since(before walled, isolation string) (lines []string) {
 	if r.network > before.network {
 		allows := "--network open allows all, --network allowlist --allow-host NAME one host"
-		if isolation == "landlock" {
-			allows = "--isolation jail can have one, --isolation landlock cannot"
+		if _, lacks := hypervisor.Lacks(isolation, "network policy"); lacks {
+			allows = hypervisor.Instead(isolation, "network policy") + " can have one, --isolation " + isolation + " cannot"
 		}
 		lines = append(lines, "there is no network, and a connection or the lookup of a name was refused; "+allows)
 	}
@@ -47,11 +47,7 @@ func (r walled) since(before walled, isolation string) (lines []string) {
 		lines = append(lines, "tracing a process was refused (debuggers, strace and leak checkers do that); --debug allows it")
 	}
 	if r.listening > before.listening {
-		allows := "--bridge fuse"
-		if isolation == "landlock" {
-			allows = "--isolation jail with --bridge fuse"
-		}
-		lines = append(lines, "a seccomp filter with a listener was refused, because the kernel allows one, which is the mediated bridge's; "+allows+" allows it")
+		lines = append(lines, "a seccomp filter with a listener was refused, because the kernel allows one, which is the mediated bridge's; "+hypervisor.Instead(isolation, "own listeners")+" allows it")
 	}
 	remade := slices.DeleteFunc(slices.Clone(r.remade), func(path string) bool { return slices.Contains(before.remade, path) })
 	return append(lines, missed(remade)...)

@@ -78,7 +78,8 @@ func (s *Session) Processes(context.Context) ([]api.Running, error) {
 		}
 		return list, nil
 	}
-	return nil, fmt.Errorf("a virtual machine lists its processes itself, by the command ps in it: %w", errors.ErrUnsupported)
+	why, _ := hypervisor.Lacks(s.cfg.Runtime.Name(), "processes")
+	return nil, fmt.Errorf("%s: %w", why, errors.ErrUnsupported)
 }
 
 // Kill implements [api.Services].

@@ -181,11 +181,15 @@ func (s *Session) env(index int) directory.Env {
 
 // lockable reports a runtime that does not go with the policy [undolog.PolicyLock].
 func lockable(cfg api.Config) error {
-	if cfg.Barriers != undolog.PolicyLock || cfg.Runtime == nil || cfg.Runtime.Name() != "landlock" {
+	if cfg.Barriers != undolog.PolicyLock || cfg.Runtime == nil {
 		return nil
 	}
-	return fmt.Errorf("barrier policy %q: with --isolation landlock, commands see the folder where everybody else sees it, so that it would be read-only for them, too; use another isolation, or %q or %q: %w",
-		undolog.PolicyLock, undolog.PolicyBarrier, undolog.PolicyWarn, errors.ErrUnsupported)
+	why, lacks := hypervisor.Lacks(cfg.Runtime.Name(), "lock")
+	if !lacks {
+		return nil
+	}
+	return fmt.Errorf("barrier policy %q: with --isolation %s, %s; use another isolation, or %q or %q: %w",
+		undolog.PolicyLock, cfg.Runtime.Name(), why, undolog.PolicyBarrier, undolog.PolicyWarn, errors.ErrUnsupported)
 }
 
 func setDefault(d *time.Duration, v time.Duration) {

@@ -78,20 +78,35 @@ func (f Feature) In(s Setup) Answer {
 	return Answer{}
 }
 
-// Lacks reports whether no setup of the isolation has the feature, and why. Of what is no feature, nothing is lacking.
+// Lacks reports whether no setup of the isolation has the feature, and why. It denies nothing of an isolation or a feature that it does not know.
 func Lacks(isolation, feature string) (why string, lacks bool) {
 	f, ok := Find(feature)
-	if !ok {
-		return "", false
-	}
 	for _, s := range of(isolation) {
 		a := f.In(s)
 		if a.Has {
 			return "", false
 		}
-		why = a.Text
+		why, lacks = a.Text, ok
 	}
-	return why, true
+	return why, lacks
+}
+
+// Instead says, as flags, which isolation has a feature that this one lacks, and with which bridge if not each of its bridges has it: "--isolation jail".
+// It is empty if none has it.
+func Instead(isolation, feature string) string {
+	f, _ := Find(feature)
+	for _, s := range Setups() {
+		switch {
+		case !f.In(s).Has || s.Isolation == "none": // none is never advised
+		case s.Isolation == isolation:
+			return bridgeFlag(s)
+		case len(having(of(s.Isolation), f)) < len(of(s.Isolation)):
+			return "--isolation " + s.Isolation + " with " + bridgeFlag(s)
+		default:
+			return "--isolation " + s.Isolation
+		}
+	}
+	return ""
 }
 
 // of are the setups of an isolation.

@@ -5,7 +5,9 @@ import "slices"
 // Why a setup has not what others have.
 const (
 	openly     = "nothing is kept from commands there"
-	noView     = "the folders lie in no view of its own"
+	noView     = "there is no view that the sandbox makes"
+	noFilter   = "there is no filter for system calls"
+	oneListen  = "the kernel allows one listener, which is the mediated bridge's"
 	noPlaces   = "only the jail has places of the host; behind Landlock only the folders and $TMPDIR can be changed"
 	ownDisk    = "only the jail has places of the host; a machine has a disk of its own"
 	hostPlaces = "only the jail has places of the host; here commands write to the host itself"
@@ -17,6 +19,7 @@ const (
 	metadata   = "the mediated bridge shows a folder's own metadata"
 	uncounted  = "with the mediated bridge programs write by themselves, and limits.folders counts each write"
 	unasked    = "the mediated bridge lets programs read the folder itself"
+	noMachine  = "there is no machine"
 	ownKernel  = "the guest's kernel is its own"
 )
 
@@ -60,11 +63,11 @@ func bridgeFeatures() []Feature {
 		},
 		{
 			Name: "virtiofs", What: "a machine's folders by virtio-fs", Wishes: value("fs-backend", "vm.fs_backend", "virtiofs"), Tuning: true,
-			On: [setups]Answer{no(""), no(""), no(""), yes(), no("one machine has one bridge"), no("")},
+			On: [setups]Answer{no(noMachine), no(noMachine), no(noMachine), yes(), no("one machine has one bridge"), no(noMachine)},
 		},
 		{
 			Name: "9p", What: "a machine's folders by 9P, which is slower", Wishes: value("fs-backend", "vm.fs_backend", "9p"), Tuning: true,
-			On: [setups]Answer{no(""), no(""), no(""), no("one machine has one bridge"), provided("with the kernel of 'sandbox guest build --generic'"), no("")},
+			On: [setups]Answer{no(noMachine), no(noMachine), no(noMachine), no("one machine has one bridge"), provided("with the kernel of 'sandbox guest build --generic'"), no(noMachine)},
 		},
 		{
 			Name: "containers", What: "commands make namespaces of their own (podman, buildah)", Wishes: by("containers", "jail.containers"),
@@ -99,8 +102,9 @@ func viewFeatures() []Feature {
 		{Name: "agent", What: "commands ask an agent outside for the use of its keys, each of which can be held", Wishes: append(by("agent", "jail.agents"), by("allow-use", "jail.allow_use")...), On: jailed(apart, apart, "commands reach the agent itself, and nobody is asked")},
 		{Name: "device", What: "commands use a device of the host", Wishes: by("device", "jail.devices"), On: jailed("behind Landlock there are only harmless devices", ownMetal, "commands use what devices their user may")},
 		{Name: "no execution", What: "a policy's rules about executing hold", On: jailed("only the jail's view sees to them", "only the jail's view sees to them", "only the jail's view sees to them")},
-		{Name: "explained view", What: "'sandbox why --path' explains what commands can do with a path", On: jailed(noView, noView, openly)},
-		{Name: "filter", What: "a filter of system calls, which 'sandbox why --syscall' explains", On: on(yes(), yes(), no(ownKernel), no(openly))},
+		{Name: "explained view", What: "'sandbox why --path' explains what commands can do with a path", On: jailed(noView, noView, noView)},
+		{Name: "filter", What: "a filter of system calls, which 'sandbox why --syscall' explains", On: on(yes(), yes(), no(noFilter+": "+ownKernel), no(noFilter))},
+		{Name: "own listeners", What: "a program inside listens to a system call filter of its own", On: [setups]Answer{no(oneListen), yes(), no(oneListen), provided(ownKernel), provided(ownKernel), yes()}},
 	}
 }
 
@@ -150,7 +154,6 @@ func machineFeatures() []Feature {
 		{Flag: "memory", Key: "vm.memory"}, {Flag: "cpus", Key: "vm.cpus"}, {Key: "vm.acceleration"}, {Key: "vm.boot_timeout"}, {Key: "vm.qemu"},
 		{Flag: "kernel-path", Key: "vm.kernel"}, {Flag: "initrd-path", Key: "vm.initrd"}, {Flag: "rootfs-path", Key: "vm.rootfs"}, {Key: "vm.disk_size"},
 	}
-	const noMachine = "there is no machine"
 	return []Feature{
 		{Name: "machine", What: "a machine's memory, processors, kernel and disks", Wishes: settings, Tuning: true, On: on(no(noMachine), no(noMachine), yes(), no(noMachine))},
 		{
@@ -171,7 +174,7 @@ func insideFeatures() []Feature {
 	return []Feature{
 		{Name: "steps inside", What: "commands run others as steps of their own ('sandbox step')", On: jailed(single, single, single)},
 		{Name: "pause", What: "everything inside can be stopped and continued", On: on(no("only a machine can be stopped as a whole"), no("only a machine can be stopped as a whole"), yes(), no("only a machine can be stopped as a whole"))},
-		{Name: "processes", What: "'sandbox ps' and the page list what runs inside", On: on(yes(), yes(), no("ps in it lists them"), yes())},
+		{Name: "processes", What: "'sandbox ps' and the page list what runs inside", On: on(yes(), yes(), no("a virtual machine lists its processes itself, by the command ps in it"), yes())},
 		{Name: "open files", What: "commands that are started or joined get the caller's own open files", On: on(yes(), yes(), no("what a machine reads is copied to it"), yes())},
 		{Name: "profile", What: "an agent's own configuration, hosts and variables", Wishes: by("profile", "profile"), On: on(yes(), no("a profile names hosts and places, and Landlock has neither"), provided("hosts and variables; its configuration is not in the machine"), provided("variables; the rest is there anyway"))},
 	}

@@ -23,7 +23,7 @@ func TestFeaturesAreWellFormed(t *testing.T) {
 			if a.Has {
 				has++
 			}
-			if a.Has && a.Laxer || !a.Has && a.Text == "" && !f.Tuning {
+			if a.Has && a.Laxer || !a.Has && a.Text == "" {
 				t.Errorf("%s in %v: %+v", f.Name, Setups()[i], a)
 			}
 		}
@@ -121,12 +121,24 @@ func TestStrongestAskChooses(t *testing.T) {
 	}
 }
 
+// TestInstead: it advises flags that lead to what is lacking, and never to no isolation at all.
+func TestInstead(t *testing.T) {
+	for _, c := range [][3]string{
+		{"landlock", "network policy", "--isolation jail"}, {"landlock", "own listeners", "--isolation jail with --bridge fuse"}, {"jail", "own listeners", "--bridge fuse"},
+		{"jail", "pause", "--isolation vm"}, {"jail", "9p", "--isolation vm with --fs-backend 9p"}, {"jail", "no such feature", ""},
+	} {
+		if got := Instead(c[0], c[1]); got != c[2] {
+			t.Errorf("%s for %s: %q", c[1], c[0], got)
+		}
+	}
+}
+
 // TestLacks: it knows isolations and features, and denies nothing of what it does not know.
 func TestLacks(t *testing.T) {
-	if why, lacks := Lacks("vm", "filter"); !lacks || why != ownKernel {
+	if why, lacks := Lacks("vm", "filter"); !lacks || !strings.HasPrefix(why, noFilter) {
 		t.Errorf("%q, %t", why, lacks)
 	}
-	for _, c := range [][2]string{{"jail", "containers"}, {"landlock", "filter"}, {"jail", "no such feature"}} {
+	for _, c := range [][2]string{{"jail", "containers"}, {"landlock", "filter"}, {"jail", "no such feature"}, {"no such isolation", "lock"}} {
 		if why, lacks := Lacks(c[0], c[1]); lacks || why != "" {
 			t.Errorf("%v: %q", c, why)
 		}

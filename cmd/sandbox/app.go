@@ -245,13 +245,19 @@ func (a *app) policyCommand() *cobra.Command {
 // whyCommand takes the flags that decide what it explains.
 func (a *app) whyCommand() *cobra.Command {
 	cmd := approvals.WhyCommands{
-		Out: a.out, JSON: func() bool { return a.flags.json }, Config: func() (api.Config, error) { return a.launch.SessionConfig() }, Policy: launch.Policy,
+		Out: a.out, JSON: func() bool { return a.flags.json }, Policy: launch.Policy,
+		Config: func() (api.Config, error) {
+			if err := a.launch.Useless(); err != nil {
+				return api.Config{}, err
+			}
+			return a.launch.SessionConfig()
+		},
 		Attended: func(cfg api.Config) bool {
 			a.launch.Attended(&cfg)
 			return cfg.Attended == nil || console.Asks() || cfg.Attended()
 		},
 	}.Command()
-	a.addKeyFlags(cmd, "isolation", "bridge", "debug", "containers", "safeguard-protect", "safeguard-timeout", "hide", "show", "mode", "gate", "rw", "overlay", "caches", "home", "network", "allow-host", "deny-host", "profile", "agent", "allow-use", "device")
+	a.addKeyFlags(cmd, sessionFlags...)
 	return cmd
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	var fix, yes, secrets bool
+	var fix, yes, secrets, features bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what this machine can do, and what to install",
@@ -26,14 +27,18 @@ func (a *app) doctorCommand() *cobra.Command {
 			"that lets this program make user namespaces. With --yes it carries them out, which only root can. What a container\n" +
 			"refuses is set where the container is started.\n\n" +
 			"--secrets lists what is hidden from commands here, and what looks like a secret and can be read: by its name and place, in the\n" +
-			"home directory and the working folder. Of what is in the files nothing is printed.",
+			"home directory and the working folder. Of what is in the files nothing is printed.\n\n" +
+			"--features lists what sessions have with each isolation, and with --isolation why that one has something not.",
 		Args: checkArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if secrets && (fix || yes) {
-				return console.Usagef("--secrets looks, and mends nothing: use it without --fix")
+			if (secrets || features) && (fix || yes) {
+				return console.Usagef("--secrets and --features look, and mend nothing: use them without --fix")
 			}
 			if secrets {
 				return a.secrets(cmd.Context())
+			}
+			if features {
+				return a.features()
 			}
 			findings := doctor.Examine(cmd.Context(), a.host())
 			if fix || yes {
@@ -61,8 +66,22 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&fix, "fix", false, "print the commands that mend what can be mended here")
 	cmd.Flags().BoolVar(&yes, "yes", false, "with --fix: carry them out")
 	cmd.Flags().BoolVar(&secrets, "secrets", false, "list what is hidden from commands, and what looks like a secret and is not")
+	cmd.Flags().BoolVar(&features, "features", false, "list what sessions have with each isolation, or with that of --isolation")
 	a.addKeyFlags(cmd, "isolation", "hide", "show", "profile")
 	return cmd
+}
+
+// features says what sessions have, whatever this machine can.
+func (a *app) features() error {
+	list := doctor.Features(a.conf.Isolation)
+	if a.flags.json {
+		return a.out.JSON(list)
+	}
+	if err := a.out.Table(func(w io.Writer) { doctor.WriteFeatures(w, list) }); err != nil || a.conf.Isolation != "auto" {
+		return err
+	}
+	fmt.Fprintln(a.stderr, "yes*: under a condition, or in another way. 'sandbox doctor --features --isolation NAME' says which, and why something is not there.")
+	return nil
 }
 
 // longestSearch bounds the search for what looks like a secret.

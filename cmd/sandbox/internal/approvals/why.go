@@ -98,8 +98,8 @@ func (c WhyCommands) run(ctx context.Context, r whyRequest) error {
 }
 
 func (c WhyCommands) path(cfg api.Config, r whyRequest) error {
-	if name := cfg.Runtime.Name(); name != "jail" {
-		return fmt.Errorf("with --isolation %s there is no view that the sandbox makes; docs/security.md says what holds there", name)
+	if err := lacking(cfg, "explained view"); err != nil {
+		return err
 	}
 	path, err := filepath.Abs(r.path)
 	if err != nil {
@@ -125,6 +125,14 @@ func (c WhyCommands) path(cfg api.Config, r whyRequest) error {
 	}
 	if !allowed {
 		return &console.Error{Code: console.Failed}
+	}
+	return nil
+}
+
+// lacking says that sessions of that configuration do not have what would be explained, or returns nil.
+func lacking(cfg api.Config, feature string) error {
+	if why, lacks := hypervisor.Lacks(cfg.Runtime.Name(), feature); lacks {
+		return fmt.Errorf("with --isolation %s %s; docs/security.md says what holds there", cfg.Runtime.Name(), why)
 	}
 	return nil
 }
@@ -248,6 +256,12 @@ func (c WhyCommands) host(ctx context.Context, cfg api.Config, text string) erro
 	a, err := explainHost(ctx, cfg.Network, text)
 	if err != nil {
 		return err
+	}
+	isolation := cfg.Runtime.Name()
+	if why, lacks := hypervisor.Lacks(isolation, "no network"); lacks {
+		a.verdictOf = verdictOf{Action: "allow", Why: "--isolation " + isolation + ": " + why, Remedy: hypervisor.Instead(isolation, "no network") + " takes it away"}
+	} else if why, lacks := hypervisor.Lacks(isolation, "network policy"); lacks {
+		a.Why, a.Remedy = why, hypervisor.Instead(isolation, "network policy")+" can have one: "+a.Remedy
 	}
 	if a.Action == "ask" {
 		c.hostByRules(cfg, &a)

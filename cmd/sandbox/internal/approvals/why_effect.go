@@ -8,6 +8,7 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
+	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail"
 )
 
@@ -30,8 +31,8 @@ func Effect(cfg api.Config, r approval.Rule) (note string, err error) {
 
 // execEffect looks whether the view with the rule keeps the path from being executed.
 func execEffect(cfg api.Config, r approval.Rule, path string) (string, error) {
-	if cfg.Runtime.Name() != "jail" {
-		return "it holds only with --isolation jail", nil
+	if _, lacks := hypervisor.Lacks(cfg.Runtime.Name(), "no execution"); lacks {
+		return "it holds only with " + hypervisor.Instead(cfg.Runtime.Name(), "no execution"), nil
 	}
 	cfg.NoExec = []string{path}
 	view := viewOf(cfg)

@@ -17,13 +17,10 @@ func (c WhyCommands) syscall(cfg api.Config, call string) error {
 	if uid := os.Geteuid(); uid != 0 {
 		s.Alone = &filters.IDs{UID: uint32(uid), GID: uint32(os.Getegid())}
 	}
-	switch name := cfg.Runtime.Name(); name {
-	case "jail":
-	case "landlock":
-		s.Confined = true
-	default:
-		return fmt.Errorf("with --isolation %s there is no filter for system calls; docs/security.md says what holds there", name)
+	if err := lacking(cfg, "filter"); err != nil {
+		return err
 	}
+	s.Confined = cfg.Runtime.Name() == "landlock"
 	e, err := filters.Explain(call, s)
 	if errors.Is(err, filters.ErrNoCall) {
 		return console.Usage(err)

@@ -38,7 +38,7 @@ func CheckInside() error {
 	if os.Getenv("SANDBOX") != "1" || InsideSocket() != "" {
 		return nil
 	}
-	return &console.Error{Code: console.Ours, Err: errors.New("this is inside a sandbox that gives commands inside no steps of their own (only a jail does, not landlock or a virtual machine): " +
+	return &console.Error{Code: console.Ours, Err: errors.New("this is inside a sandbox that gives commands inside no steps of their own (only " + hypervisor.Instead("", "steps inside") + " does): " +
 		"run the command itself, it is undone with the whole run; outside of any sandbox, unset SANDBOX")}
 }
 
