@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
@@ -45,18 +46,15 @@ func (c *command) startBelow(path string, argv []string, attr *syscall.ProcAttr)
 		return 0, os.NewSyscallError("pipe2", err)
 	}
 	defer unix.Close(pipe[0])
-	files, done, err := apart(attr.Files, &pipe[1])
+	done := sync.OnceFunc(func() { _ = unix.Close(pipe[1]) })
 	defer done()
-	if err != nil {
-		return 0, err
-	}
 	s, err := script.NewFor(roomFor(argv, attr.Env))
 	if err != nil {
 		return 0, err
 	}
 	w := script.Bare(s)
 	p := &parent{script: s}
-	b := birth{Writer: w, c: c, path: path, argv: argv, attr: attr, files: files}
+	b := birth{Writer: w, c: c, path: path, argv: argv, attr: attr, pipe: pipe[1]}
 	if p.child, p.status = b.write(); w.Err != nil {
 		s.Free()
 		return 0, w.Err
@@ -103,43 +101,6 @@ func (s *Server) bury(pid int) {
 	}
 }
 
-// apart returns the descriptors so that none of the command's numbers is that of another, or of further: each that is in the way has a duplicate with a
-// higher number. done closes what is not needed after the start: the duplicates, and further.
-func apart(files []uintptr, further *int) (moved []uintptr, done func(), err error) {
-	var own []int
-	done = func() {
-		for _, fd := range own {
-			_ = unix.Close(fd)
-		}
-		own = nil
-	}
-	move := func(fd int) (int, error) {
-		to, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, len(files))
-		if err != nil {
-			return fd, os.NewSyscallError("fcntl", err)
-		}
-		own = append(own, to)
-		return to, nil
-	}
-	own = append(own, *further)
-	if *further < len(files) {
-		if *further, err = move(*further); err != nil {
-			return nil, done, err
-		}
-	}
-	moved = slices.Clone(files)
-	for i, fd := range files {
-		if int(fd) != i && fd < uintptr(len(files)) {
-			to, err := move(int(fd))
-			if err != nil {
-				return nil, done, err
-			}
-			moved[i] = uintptr(to)
-		}
-	}
-	return moved, done, nil
-}
-
 // roomFor is how much memory the text of a command takes, and what comes with it.
 func roomFor(lists ...[]string) int {
 	n := 16 << 10
@@ -161,7 +122,7 @@ type birth struct {
 	path  string
 	argv  []string
 	attr  *syscall.ProcAttr
-	files []uintptr
+	pipe  int // it stays open until the command executes its program
 }
 
 // write writes the parent's life. It returns where the command's number is written, and how it has ended.
@@ -195,15 +156,7 @@ func (b *birth) command() {
 		b.Call("setuid", unix.SYS_SETUID, uintptr(who.Uid))
 	}
 	b.Call(control.NoDirectory+b.attr.Dir, unix.SYS_CHDIR, b.Text(b.attr.Dir))
-	for i, fd := range b.files {
-		switch {
-		case fd == ^uintptr(0):
-		case int(fd) == i:
-			b.Call(descriptor(i), unix.SYS_FCNTL, fd, unix.F_SETFD, 0)
-		default:
-			b.Call(descriptor(i), unix.SYS_DUP3, fd, uintptr(i), 0)
-		}
-	}
+	b.descriptors()
 	if b.attr.Sys.Setctty {
 		b.Call("taking the terminal", unix.SYS_IOCTL, uintptr(b.attr.Sys.Ctty), unix.TIOCSCTTY, 0)
 	}
@@ -214,6 +167,41 @@ func (b *birth) command() {
 	// It is a script without an interpreter line, as shells take it.
 	argv := append([]string{"/bin/sh", b.path}, b.argv[1:]...)
 	b.Call(executing, unix.SYS_EXECVE, b.Text(argv[0]), b.Texts(argv...), env)
+}
+
+// descriptors writes how the command gets its descriptors. One that has the number of another is moved away first: here, since if our own table had to become
+// larger, the kernel would wait for all processors.
+func (b *birth) descriptors() {
+	files := slices.Clone(b.attr.Files)
+	taken := func(n int) bool {
+		return n == b.pipe || slices.Contains(b.attr.Files, uintptr(n)) || slices.Contains(files, uintptr(n)) || n < len(files) && files[n] != ^uintptr(0)
+	}
+	free := 0
+	away := func(what string, fd uintptr) uintptr {
+		for taken(free) {
+			free++
+		}
+		free++
+		b.Call(what, unix.SYS_DUP3, fd, uintptr(free-1), unix.O_CLOEXEC)
+		return uintptr(free - 1)
+	}
+	if b.pipe < len(files) && files[b.pipe] != ^uintptr(0) {
+		away("moving the pipe", uintptr(b.pipe))
+	}
+	for i, fd := range files {
+		if int(fd) != i && fd < uintptr(len(files)) && files[fd] != ^uintptr(0) {
+			files[i] = away(descriptor(i), fd)
+		}
+	}
+	for i, fd := range files {
+		switch {
+		case fd == ^uintptr(0):
+		case int(fd) == i:
+			b.Call(descriptor(i), unix.SYS_FCNTL, fd, unix.F_SETFD, 0)
+		default:
+			b.Call(descriptor(i), unix.SYS_DUP3, fd, uintptr(i), 0)
+		}
+	}
 }
 
 const (
