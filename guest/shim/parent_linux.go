@@ -118,11 +118,11 @@ const executing = "executing"
 // birth writes what happens between us and a command.
 type birth struct {
 	*script.Writer
-	c     *command
-	path  string
-	argv  []string
-	attr  *syscall.ProcAttr
-	pipe  int // it stays open until the command executes its program
+	c    *command
+	path string
+	argv []string
+	attr *syscall.ProcAttr
+	pipe int // it stays open until the command executes its program
 }
 
 // write writes the parent's life. It returns where the command's number is written, and how it has ended.

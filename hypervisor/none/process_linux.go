@@ -52,6 +52,9 @@ func (g *guest) Exec(_ context.Context, c hypervisor.Command) (hypervisor.Proces
 	script := fmt.Sprintf(`umask %04o; cd "$1" || exit 126; shift; exec "$@"`, g.umask)
 	cmd.Args = append([]string{"sh", "-c", script, "sh", g.translate(c.Dir), path}, c.Argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := hypervisor.Numbered(c.Further); err != nil {
+		return nil, err
+	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = orNil(c.Stdin), orNil(c.Stdout), orNil(c.Stderr)
 	for _, d := range c.Further {
 		const first = 3

@@ -30,6 +30,9 @@ func Admit(c hypervisor.Command, terminal [3]bool, hidden []string) error {
 			return fmt.Errorf("%s %w: a command gets files, pipes and pairs of sockets of its caller's; redirect it, as with </dev/null", name, err)
 		}
 	}
+	if err := hypervisor.Numbered(c.Further); err != nil {
+		return err
+	}
 	for _, d := range c.Further {
 		err := with(d.File, func(fd int) error {
 			if err := inherit.CheckDescriptor(fd, inherit.FurtherDescriptors); err != nil {

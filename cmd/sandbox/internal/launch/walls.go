@@ -2,11 +2,13 @@ package launch
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/guest/nofile"
 )
 
 // Walls are what this process has put around itself for its sessions. Nothing takes them off again. The zero value is a process that has served none. It is not safe for
@@ -24,9 +26,23 @@ type Walls struct {
 // Wanted tells whether a process that serves such a session, and nothing else, is kept from the files that the session does not need.
 func Wanted(cfg api.Config) bool { return confines(cfg) }
 
+// leastFiles is how many files this program must be able to have open for a session. With less, records of what a step changes could not be written.
+const leastFiles = 64
+
+// enoughFiles returns an error if whoever has started this program lets it have too few files open.
+func enoughFiles() error {
+	if _, hard := nofile.Started(); hard != 0 && hard < leastFiles {
+		return fmt.Errorf("the limit of open files is %d here (ulimit -n), and a session needs %d: raise it, or start the session without it ('sandbox start') and keep it for the command, which joins", hard, leastFiles)
+	}
+	return nil
+}
+
 // Start starts a session, and puts around this process what its guest makes necessary. What an earlier session has put there may be in the way of this one: then the error says so, and wraps
 // [hypervisor.ErrUnavailable].
 func (w *Walls) Start(ctx context.Context, cfg api.Config, log *slog.Logger) (*actors.Session, error) {
+	if err := enoughFiles(); err != nil {
+		return nil, err
+	}
 	if err := w.calls.lets(cfg); err != nil {
 		return nil, err
 	}
