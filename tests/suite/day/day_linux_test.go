@@ -30,26 +30,30 @@ type day struct {
 // each does something natively, and then over each bridge.
 func each(t *testing.T, do func(t *testing.T, d *day)) {
 	for _, how := range []string{"natively", "mediated", "fuse"} {
-		t.Run(how, func(t *testing.T) {
-			d := &day{Sandbox: drive.New(t, files)}
-			d.bin = filepath.Join(d.State, "bin")
-			box := "#!/bin/sh\nexec \"$@\"\n"
-			if how != "natively" {
-				require.FUSE(t)
-				require.UserNamespaces(t)
-				where := fmt.Sprintf("--working-dir %s --undo-dir %s", d.Dir, d.Undo)
-				box = fmt.Sprintf("#!/bin/sh\nexec '%s' run --bridge %s %s -- \"$@\"\n", d.Program, how, where)
-				d.start, d.stop = fmt.Sprintf("%s start --bridge %s %s", d.Program, how, where), fmt.Sprintf("%s stop %s", d.Program, where)
-			}
-			if err := os.MkdirAll(d.bin, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(d.bin, "box"), []byte(box), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			do(t, d)
-		})
+		t.Run(how, func(t *testing.T) { do(t, newDay(t, how, files)) })
 	}
+}
+
+// newDay makes the folder, and `box` for one way to start programs: natively, or a bridge.
+func newDay(t *testing.T, how string, files func(testing.TB, string)) *day {
+	t.Helper()
+	d := &day{Sandbox: drive.New(t, files)}
+	d.bin = filepath.Join(d.State, "bin")
+	box := "#!/bin/sh\nexec \"$@\"\n"
+	if how != "natively" {
+		require.FUSE(t)
+		require.UserNamespaces(t)
+		where := fmt.Sprintf("--working-dir %s --undo-dir %s", d.Dir, d.Undo)
+		box = fmt.Sprintf("#!/bin/sh\nexec '%s' run --bridge %s %s -- \"$@\"\n", d.Program, how, where)
+		d.start, d.stop = fmt.Sprintf("%s start --bridge %s %s", d.Program, how, where), fmt.Sprintf("%s stop %s", d.Program, where)
+	}
+	if err := os.MkdirAll(d.bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(d.bin, "box"), []byte(box), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 // files are what is in the folder.
