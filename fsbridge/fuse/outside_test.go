@@ -333,3 +333,68 @@ func TestChangedBesideHeld(t *testing.T) {
 		}
 	}
 }
+
+// TestMovedOutside: who has a directory open that somebody outside moves goes on in it, and below it, as without a bridge; the new path
+// leads to the same one. Out of the folder, and into what is hidden, nobody follows.
+func TestMovedOutside(t *testing.T) {
+	m := mount(t, watchedAll)
+	check(t, m.Close())
+	<-m.Done()
+	at := func(p string) string { return filepath.Join(m.host, p) }
+	for _, d := range []string{"a/b/c", "n/o", "hidden", "gone/c", "kept/c"} {
+		check(t, os.MkdirAll(at(d), 0o755))
+	}
+	m.remount(t, func(o *vfs.Options) {
+		watchedAll(o)
+		o.Hidden = []string{"hidden"}
+	})
+	open := func(p string) int {
+		t.Helper()
+		fd, err := unix.Open(filepath.Join(m.mnt, p), unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		check(t, err)
+		t.Cleanup(func() { _ = unix.Close(fd) })
+		_ = listed(t, filepath.Join(m.mnt, p))
+		return fd
+	}
+	b, c, gone, kept := open("a/b"), open("a/b/c"), open("gone/c"), open("kept/c")
+	outside := t.TempDir()
+	check(t, os.Rename(at("a/b"), at("n/o/bb"))) // nobody inside knows n and o
+	check(t, os.Rename(at("gone"), outside+"/gone"))
+	check(t, os.Rename(at("kept"), at("hidden/kept")))
+	for _, p := range []string{outside + "/gone/c/new", at("hidden/kept/c/new")} {
+		check(t, os.WriteFile(p, nil, 0o644))
+	}
+	check(t, m.Changed([]string{"a/b", "gone", "kept"}))
+
+	for _, dir := range []int{b, c} {
+		check(t, unix.Mkdirat(dir, "made", 0o755))
+		check(t, unix.Renameat(dir, "made", dir, "renamed"))
+		check(t, unix.Fstatat(dir, "renamed", new(unix.Stat_t), 0))
+		check(t, unix.Fstatat(dir, "..", new(unix.Stat_t), 0))
+	}
+	check(t, os.WriteFile(filepath.Join(m.mnt, "n/o/bb/c/file"), []byte("x"), 0o644))
+	fd, err := unix.Openat(c, "file", unix.O_RDONLY, 0)
+	check(t, err)
+	check(t, unix.Close(fd))
+	for _, p := range []string{"n/o/bb/renamed", "n/o/bb/c/renamed", "n/o/bb/c/file"} {
+		if _, err := os.Lstat(at(p)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(m.mnt, "a/b"), 0o755); err != nil { // the old name is free
+		t.Error(err)
+	}
+	for name, dir := range map[string]int{"out of the folder": gone, "into what is hidden": kept} {
+		if err := unix.Fstatat(dir, "new", new(unix.Stat_t), 0); err == nil {
+			t.Errorf("looked into a directory that was moved %s", name)
+		}
+		if err := unix.Mkdirat(dir, "made", 0o755); err == nil {
+			t.Errorf("made in a directory that was moved %s", name)
+		}
+	}
+	for _, p := range []string{outside + "/gone/c/made", at("hidden/kept/c/made")} {
+		if _, err := os.Lstat(p); err == nil {
+			t.Errorf("%s was made", p)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package hostfs
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"unsafe"
@@ -168,6 +169,13 @@ func ReopenFD(fd, flags int) (int, error) {
 		return -1, pathErr("reopen", path, err)
 	}
 	return n, nil
+}
+
+// NameOf returns the name by which the directory behind fd is reached now. Where it was removed, or is the root, the name leads nowhere: look whether
+// it leads to the directory.
+func NameOf(fd int) (string, error) {
+	at, err := os.Readlink(procPath(fd))
+	return filepath.Base(at), err
 }
 
 func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

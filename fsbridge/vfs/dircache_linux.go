@@ -203,9 +203,12 @@ func (d *cachedDir[N]) seen(at *checkpoint) bool {
 	return seen.generation == at.generation && (at.epoch == noEpoch || seen.epoch == at.epoch)
 }
 
-// reopen walks, and makes room if there are no more descriptors.
+// reopen walks, makes room if there are no more descriptors, and looks for a directory that is not where its names say.
 func (c *dircacheDirCache[N]) reopen(n N, at *checkpoint) (int, error) {
 	fd, err := c.walk(n, at)
+	if errors.Is(err, syscall.ESTALE) && c.find(n) {
+		fd, err = c.walk(n, at)
+	}
 	if errors.Is(err, syscall.EMFILE) {
 		c.mu.Lock()
 		c.shrink(0)

@@ -75,6 +75,8 @@ func (c *chain) Up(n int) (parent int, name string, ok bool) {
 	return max(n-1, 0), "d", true
 }
 
+func (c *chain) Find(*cachedDir[int]) bool { return false }
+
 func (c *chain) Open(from *cachedDir[int], path string, n int) (int, error) {
 	begin, walked := 0, strings.Count(path, "d")
 	if from != nil {

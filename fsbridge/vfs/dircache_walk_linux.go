@@ -14,6 +14,8 @@ type dirCacheTree[N comparable] interface {
 	// Open opens the directory n by its path from an open one, or from the root if that is nil, and verifies that it is n.
 	// The path is "." for the root itself.
 	Open(from *cachedDir[N], path string, n N) (fd int, err error)
+	// Find looks where an open directory is now, and has Up say so from then on, of it and of those above it. It tells whether it is in the tree.
+	Find(d *cachedDir[N]) bool
 }
 
 // maxDirDepth bounds walks along parents: two renames from outside could make
@@ -53,6 +55,24 @@ func (c *dircacheDirCache[N]) walk(n N, at *checkpoint) (int, error) {
 	}
 	defer c.Release(from)
 	return c.tree.Open(from, dircachePath(way), n)
+}
+
+// find looks for the nearest directory that is open, from n upwards, and where it is now: somebody behind our back may have moved it.
+// Whoever has it open, or works in it, goes on there as he would without us.
+func (c *dircacheDirCache[N]) find(n N) bool {
+	for range maxDirDepth {
+		if d := c.Cached(n); d != nil {
+			found := c.tree.Find(d)
+			c.Release(d)
+			return found
+		}
+		parent, _, ok := c.tree.Up(n)
+		if !ok || parent == n {
+			return false
+		}
+		n = parent
+	}
+	return false
 }
 
 // wayTo returns the steps to n, the last one first, and the pinned directory that they begin in: nil for the root.

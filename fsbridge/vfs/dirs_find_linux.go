@@ -1,0 +1,73 @@
+package vfs
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// placed is a directory on the way from one of the tree up to its root.
+type placed struct {
+	st   hostfs.Stat
+	name string // in the one above
+}
+
+// Find implements [dirCacheTree]: up from the descriptor to the root, and then down again, so that each directory on the way has the name that it has now.
+// Nothing is found outside of the root, nor in what is hidden.
+func (t places) Find(d *dirFD) bool {
+	if t.opts.Posix != nil { // names are not the host's
+		return false
+	}
+	defer t.Hold()()
+	way, ok := t.upFrom(d.FD)
+	if !ok {
+		return false
+	}
+	parent := t.root
+	for i := len(way) - 1; i >= 0; i-- {
+		p := &way[i]
+		if t.hidden.entry(parent, p.name) || t.hidden.inode(p.st.ID) {
+			return false
+		}
+		n := t.find(p.st.ID)
+		if n == nil || !n.isDir() {
+			n = t.lookup(&p.st, nil, "", false) // a reference for good: what is below needs it, and the client does not know it
+		}
+		n.names.Bind(parent, p.name, true)
+		parent = n
+	}
+	return parent == d.Node
+}
+
+// upFrom returns the directories from fd up to one below the root.
+func (t places) upFrom(fd int) (way []placed, ok bool) {
+	at, err := hostfs.OpenSelf(fd, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, false
+	}
+	defer func() { _ = hostfs.Close(at) }()
+	for len(way) < maxDirDepth {
+		st, err := hostfs.StatFD(at)
+		if err != nil {
+			return nil, false
+		}
+		if st.ID == t.root.obj.ID {
+			return way, true
+		}
+		name, err := hostfs.NameOf(at)
+		if err != nil {
+			return nil, false
+		}
+		up, err := unix.Openat(at, "..", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, false
+		}
+		_ = hostfs.Close(at)
+		at = up
+		if below, err := hostfs.StatAt(up, name); err != nil || below.ID != st.ID { // removed, at the top, or moved meanwhile
+			return nil, false
+		}
+		way = append(way, placed{st, name})
+	}
+	return nil, false
+}
