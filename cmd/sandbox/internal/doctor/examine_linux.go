@@ -38,10 +38,11 @@ func Examine(ctx context.Context, h Host) []Finding {
 		confined.State = "warn"
 		confined.Detail += ", and is what --isolation auto takes here; it is weaker than a jail: " + strings.Join(h.Weaker, "; ")
 	}
-	return append([]Finding{
+	found := []Finding{
 		kernelFinding(), users, fuse, fuseFeatures(), bridge, tunFinding(), seccompFinding(), landlockFinding(),
 		cgroupFinding(), h.kvmFinding(ctx), jail, confined, h.machineFinding(ctx), h.folderFinding(),
-	}, buildFindings()...)
+	}
+	return append(append(found, h.numberFindings()...), buildFindings()...)
 }
 
 // buildFindings says if this program cannot give up rights in all of its threads: with cgo some are not Go's own.
