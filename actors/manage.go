@@ -9,7 +9,6 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/directory"
-	"github.com/codeagent/sandbox/actors/interceptor"
 	"github.com/codeagent/sandbox/actors/machine"
 	"github.com/codeagent/sandbox/actors/session"
 	"github.com/codeagent/sandbox/actors/step"
@@ -38,7 +37,7 @@ func (s *Session) ConfigureSafeguards(ctx context.Context, g api.Safeguards) err
 func (s *Session) configured(g api.Safeguards) {
 	for _, w := range s.dirs {
 		if w.Hooks != nil {
-			w.Hooks.SetSafeguards(interceptor.Safeguards(g))
+			w.Hooks.SetSafeguards(g)
 		}
 	}
 }

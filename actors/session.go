@@ -28,9 +28,6 @@ import (
 	"github.com/codeagent/sandbox/supervision"
 )
 
-// maxDirectories is the specification's limit for one session.
-const maxDirectories = 8
-
 // Session is a running session in this process, or with Config.Runtime nil the
 // history of some working folders. It implements
 // [api.Live].
@@ -112,8 +109,8 @@ func Offline(ctx context.Context, cfg api.Config) (api.Service, error) {
 }
 
 func newSession(cfg api.Config) (*Session, error) {
-	if n := len(cfg.Directories); n < 1 || n > maxDirectories {
-		return nil, fmt.Errorf("%w: a session has 1 to %d working folders, not %d", api.ErrDirectory, maxDirectories, n)
+	if n := len(cfg.Directories); n < 1 || n > messages.MaxDirectories {
+		return nil, fmt.Errorf("%w: a session has 1 to %d working folders, not %d", api.ErrDirectory, messages.MaxDirectories, n)
 	}
 	if err := lockable(cfg); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
+	"github.com/codeagent/sandbox/messages"
 )
 
 // Config is what a session is made of. What its runtime does not have ([hypervisor.Features]) does nothing: whoever makes one asks [hypervisor.Choose] first.
@@ -89,7 +90,7 @@ type Config struct {
 	// Readers finds the regular files that whoever reads one of the pipes has open; nil: the session's process looks for itself, which it cannot do behind Landlock. It may be called by several goroutines at once.
 	Readers func(pipes []FileID) []FileID
 
-	// Commands is how many commands run at once at most; 0 means 256.
+	// Commands is how many commands run at once at most; 0 means [messages.Commands].
 	Commands int
 
 	Timing Timing
@@ -113,20 +114,8 @@ type Directory struct {
 	Repository string `json:",omitempty"`
 }
 
-// Safeguards says what is held for a decision. A zero threshold switches that
-// safeguard off.
-type Safeguards struct {
-	DeleteThreshold int   // deletions in one step
-	OverwriteBytes  int64 // overwriting or truncating an existing file above this size
-	RenameOver      bool  // renaming over an existing file
-	// Protect holds writes to what programs run from outside of a sandbox: see
-	// [approval.Entry].
-	Protect bool
-	Timeout time.Duration // then deny; 0 means 30 s
-	// Exempt are patterns of package texts, relative to the folder, that are
-	// never held.
-	Exempt []string
-}
+// Safeguards are [messages.Safeguards].
+type Safeguards = messages.Safeguards
 
 // Network says what commands may reach. The zero value is nothing at all.
 type Network struct {

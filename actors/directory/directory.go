@@ -179,7 +179,7 @@ func (d *Directory) Intercept() {
 	}
 	d.Hooks = interceptor.New(interceptor.Options{
 		Directory: path, Log: log, Looks: cfg.Runtime == nil, Clock: d.env.Clock, Logger: d.env.Logger,
-		Safeguards:  interceptor.Safeguards(d.env.Safeguards()),
+		Safeguards:  d.env.Safeguards(),
 		AmbientIdle: cfg.Timing.AmbientIdle, ReplyDeadline: cfg.Timing.ReplyDeadline,
 		Node: d.env.Node("interceptor"), Safeguard: d.env.Safeguard, Owner: d.env.Steps,
 		Entry: d.env.Protection.Entry, Carries: d.env.Protection.Carries, Targets: d.env.Protection.Targets, Writes: d.writes, Remember: d.remember,

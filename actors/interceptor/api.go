@@ -40,15 +40,8 @@ type Log interface {
 	fsbridge.LinkHolder
 }
 
-// Safeguards say what is held for a decision; zero switches one off.
-type Safeguards struct {
-	DeleteThreshold int
-	OverwriteBytes  int64
-	RenameOver      bool
-	Protect         bool          // entries of the folder, see Options.Entry
-	Timeout         time.Duration // how long a decision may take; bounds a hold
-	Exempt          []string      // patterns of package texts
-}
+// Safeguards are [messages.Safeguards]. Timeout bounds a hold.
+type Safeguards = messages.Safeguards
 
 // Events are told to frontends. Functions may be nil; they must not block.
 type Events struct {

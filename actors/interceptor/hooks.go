@@ -115,7 +115,7 @@ type armed struct {
 // what was allowed in a step stays allowed in it.
 func (h *Hooks) SetSafeguards(s Safeguards) {
 	if s.Timeout == 0 {
-		s.Timeout = 30 * time.Second
+		s.Timeout = messages.DecisionTime
 	}
 	h.safe.Store(&armed{s, s.DeleteThreshold > 0 || s.OverwriteBytes > 0 || s.RenameOver})
 }

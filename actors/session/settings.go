@@ -7,19 +7,16 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/texts"
+	"github.com/codeagent/sandbox/messages"
 )
 
-const (
-	// defaultTimeout is how long a decision may take, maxTimeout how long it may
-	// be allowed to.
-	defaultTimeout = 30 * time.Second
-	maxTimeout     = 24 * time.Hour
-)
+// maxTimeout is how long a decision may be allowed to take.
+const maxTimeout = 24 * time.Hour
 
 // CheckSafeguards completes settings. The error is [api.ErrSetting], wrapped.
 func CheckSafeguards(g api.Safeguards) (api.Safeguards, error) {
 	if g.Timeout == 0 {
-		g.Timeout = defaultTimeout
+		g.Timeout = messages.DecisionTime
 	}
 	switch {
 	case g.DeleteThreshold < 0 || g.OverwriteBytes < 0:

@@ -15,10 +15,6 @@ import (
 // MaxQueue is how many requests wait at most.
 const MaxQueue = 256
 
-// DefaultCommands is how many commands run at once at most, unless something else is
-// asked for.
-const DefaultCommands = 256
-
 // Kind says what a lease is for.
 type Kind uint8
 

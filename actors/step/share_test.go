@@ -85,7 +85,7 @@ func TestAloneHasNoList(t *testing.T) {
 func TestLimit(t *testing.T) {
 	r := newRig(t, 1)
 	var all []*Lease
-	for i := range DefaultCommands {
+	for i := range messages.Commands {
 		all = append(all, r.command(fmt.Sprint(i)))
 	}
 	if _, err := r.lend(Open{Share: true}); !errors.Is(err, messages.ErrBusy) {
@@ -93,7 +93,7 @@ func TestLimit(t *testing.T) {
 	}
 	told := make(chan Running, 1)
 	next := r.queue(Open{Share: true, Wait: Queue, Queued: func(w Running) { told <- w }})
-	if w := actortest.Within(t, "the note", told); w != (Running{all[0].Step, "0", DefaultCommands}) {
+	if w := actortest.Within(t, "the note", told); w != (Running{all[0].Step, "0", messages.Commands}) {
 		t.Errorf("%+v", w)
 	}
 	gone, cancel := context.WithCancel(t.Context())

@@ -38,7 +38,7 @@ type Options struct {
 	Clock       supervision.Clock
 	Logger      *slog.Logger
 	Node        *supervision.Node
-	// Commands is how many run at once at most; below 1 means [DefaultCommands].
+	// Commands is how many run at once at most; below 1 means [messages.Commands].
 	Commands int
 	// Opened is told of a step that is open from now on, Joined of a command that takes
 	// part in it, Ended that none is open, before whoever asked for it. Running is told
@@ -108,7 +108,7 @@ func New(o Options) *Actor {
 		o.Holder = &Holder{}
 	}
 	if o.Commands < 1 {
-		o.Commands = DefaultCommands
+		o.Commands = messages.Commands
 	}
 	return &Actor{o: o, current: current{phase: idle}}
 }

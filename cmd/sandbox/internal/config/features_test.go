@@ -95,3 +95,19 @@ func TestWithout(t *testing.T) {
 		t.Errorf("%+v %+v", s.Jail, s.Limits)
 	}
 }
+
+// TestNoLimitOfProcesses: -1 lifts the limit of processes, which has a default; no other whole number is negative.
+func TestNoLimitOfProcesses(t *testing.T) {
+	s, _ := must(t, "", "limits.pids = -1")
+	if err := s.SetFlag("limit-pids", []string{"-1"}); err != nil || s.Limits.PIDs != -1 {
+		t.Errorf("%v, %d", err, s.Limits.PIDs)
+	}
+	for _, a := range s.Asks() {
+		if a.Key == "limits.pids" {
+			t.Errorf("no limit is asked for: %+v", a)
+		}
+	}
+	if err := s.SetFlag("safeguard-deletes", []string{"-1"}); err == nil || !strings.Contains(err.Error(), "out of range") {
+		t.Error(err)
+	}
+}

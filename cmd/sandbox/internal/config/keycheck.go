@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -86,6 +87,9 @@ func (k *Key) check(c *Config) error {
 			return enumError(*f, k.Enum)
 		}
 	case *int:
+		if *f < 0 && !k.unlimited {
+			return fmt.Errorf("%d is out of range: write a number from 0 to %d", *f, math.MaxInt32)
+		}
 		if *f == 0 {
 			*f = *k.field(&def).(*int)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor/network/inject"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 	"github.com/codeagent/sandbox/messages"
@@ -43,6 +44,8 @@ type Key struct {
 	tighter func(from, to any) bool
 	// valid looks at a value beyond its type; nil: any will do.
 	valid func(c *Config) error
+	// unlimited: -1 is a whole number that means no limit.
+	unlimited bool
 	// paths: the items are paths, which are kept absolute.
 	paths bool
 	// there: what a flag names has to exist, or it would have no effect.
@@ -336,7 +339,7 @@ func frontendKeys() []Key {
 func limitKeys() []Key {
 	return []Key{
 		{
-			Name: "limits.pids", Rule: Tighten, Flag: "limit-pids", tighter: smallerInt,
+			Name: "limits.pids", Rule: Tighten, Flag: "limit-pids", tighter: smallerInt, unlimited: true,
 			Doc: "how many processes and threads may run in a jail, a `number`. -1: no limit",
 		},
 		{
@@ -460,15 +463,16 @@ func injectable(c *Config) error {
 
 // Default is what holds when no file and no flag says anything.
 func Default() Config {
+	log := undolog.DefaultLimits()
 	return Config{
 		Isolation:     "auto",
 		Log:           Log{Level: "warn", Format: "auto"},
-		Undo:          Undo{MaxBytes: 1 << 30, MaxSteps: 100, MaxStepBytes: 200 << 20, MaxUncompressedBytes: 1 << 30, Symlinks: "read-write", Barriers: "barrier", Durability: "process", KeepOutput: true},
+		Undo:          Undo{MaxBytes: Size(log.LogBytes), MaxSteps: log.StepCount, MaxStepBytes: Size(log.StepBytes), MaxUncompressedBytes: Size(log.AdoptedRaw), Symlinks: "read-write", Barriers: "barrier", Durability: "process", KeepOutput: true},
 		Steps:         Steps{Quiet: Duration(messages.QuietTime), QuietMax: Duration(messages.QuietMax), AmbientIdle: Duration(messages.AmbientIdle)},
-		Safeguards:    Safeguards{Protect: true, Timeout: Duration(30e9)},
+		Safeguards:    Safeguards{Protect: true, Timeout: Duration(messages.DecisionTime)},
 		Jail:          Jail{Mode: "static"},
 		Places:        Writable{Caches: "overlay", Home: "overlay"},
-		Commands:      Commands{AtOnce: 256},
+		Commands:      Commands{AtOnce: messages.Commands},
 		Limits:        Limits{PIDs: 4096},
 		Bridge:        Bridge{Kind: "auto", Cache: "auto"},
 		MCP:           MCP{Timeout: Duration(120e9)},

@@ -245,7 +245,7 @@ func assign(field, v any) error {
 		if err := scalar(&n, v, "a whole number"); err != nil {
 			return err
 		}
-		if n < 0 || n > math.MaxInt32 {
+		if n < -1 || n > math.MaxInt32 { // which key knows no -1 says [Key.check]
 			return fmt.Errorf("%d is out of range: write a number from 0 to %d", n, math.MaxInt32)
 		}
 		*f = int(n)

@@ -9,10 +9,8 @@ import (
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
+	"github.com/codeagent/sandbox/messages"
 )
-
-// maxDirectories is how many folders a session has at most.
-const maxDirectories = 8
 
 // withGitDirectories adds the git directories of worktrees and submodules, which lie
 // outside of their folders, and says so. What cannot be joined is said, too: the folders
@@ -56,7 +54,7 @@ func withRepositories(dirs []api.Directory) []api.Directory {
 
 // joinGitDirectory adds one, if no session has it.
 func (l *Launcher) joinGitDirectory(all *[]api.Directory, path string) error {
-	if len(*all) >= maxDirectories {
+	if len(*all) >= messages.MaxDirectories {
 		return fmt.Errorf("%s would be one folder too many", path)
 	}
 	running, err := l.Sessions()
