@@ -85,6 +85,7 @@ fuzz:
 
 bench: build
 	$(GO) run ./tests/bench
+	$(GO) test -vet=off -run '^$$' -bench 'Capture|Copy|Restore|Compress$$|Promotion|Take' ./fsbridge/undolog ./tests/kit/treesnap
 
 screenshots: build
 	SANDBOX_UI_DOCUMENTS=$(CURDIR)/docs/ui $(GO) test -count=1 ./tests/suite/ui
