@@ -122,8 +122,10 @@ func (s *Session) Network(context.Context) (api.NetworkStatus, error) {
 		return st, messages.ErrStopped
 	default:
 	}
-	if s.cfg.Runtime != nil && s.cfg.Runtime.Name() == "none" {
-		st.Mode = "host"
+	if s.cfg.Runtime != nil {
+		if _, lacks := hypervisor.Lacks(s.cfg.Runtime.Name(), "no network"); lacks {
+			st.Mode = "host"
+		}
 	}
 	if s.net.engine == nil {
 		return st, nil

@@ -34,7 +34,7 @@ type Answer struct {
 	Has bool
 	// Text is the condition under which the setup has it, or why it has not; empty: there is nothing to say.
 	Text string
-	// Laxer: commands could do more without it than whoever asks for it wants. Then nobody's wish for it is left out.
+	// Laxer: commands could do more without it than whoever asks for it wants, and nobody's wish for it is left out.
 	Laxer bool
 }
 

@@ -176,6 +176,7 @@ func insideFeatures() []Feature {
 		{Name: "pause", What: "everything inside can be stopped and continued", On: on(no("only a machine can be stopped as a whole"), no("only a machine can be stopped as a whole"), yes(), no("only a machine can be stopped as a whole"))},
 		{Name: "processes", What: "'sandbox ps' and the page list what runs inside", On: on(yes(), yes(), no("a virtual machine lists its processes itself, by the command ps in it"), yes())},
 		{Name: "open files", What: "commands that are started or joined get the caller's own open files", On: on(yes(), yes(), no("what a machine reads is copied to it"), yes())},
+		{Name: "git directories", What: "the git directory of a worktree or submodule, which lies outside of its folder, is a folder of the session", On: on(yes(), yes(), yes(), no("a command finds the git directory by its real path, past every bridge"))},
 		{Name: "profile", What: "an agent's own configuration, hosts and variables", Wishes: by("profile", "profile"), On: on(yes(), no("a profile names hosts and places, and Landlock has neither"), provided("hosts and variables; its configuration is not in the machine"), provided("variables; the rest is there anyway"))},
 	}
 }

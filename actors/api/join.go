@@ -63,7 +63,7 @@ type Waits struct {
 type Setting struct {
 	// Flag is the name of its flag, without dashes.
 	Flag string `json:"flag"`
-	// Values has one value, or those of a list.
+	// Values has one value, or those of a list; nil of a session whose isolation has nothing of that kind.
 	Values []string `json:"values"`
 	// List: the session has more values than are asked for, and that is enough.
 	List bool `json:"list,omitempty"`

@@ -219,6 +219,17 @@ func TestSessionStartExample(t *testing.T) {
 			t.Errorf("no %s in %s", want, answer)
 		}
 	}
+	warned := s.warned(t)
+	if len(warned) != 1 || warned["vm_mode"] != 1 {
+		t.Errorf("warnings: %v", warned)
+	}
+	_ = s.in.Close()
+	s.end(t)
+}
+
+// warned are the fields of which it was said that they have no effect, and how often.
+func (s *served) warned(t *testing.T) map[string]int {
+	t.Helper()
 	warned := map[string]int{}
 	for _, line := range s.said {
 		var m struct {
@@ -232,8 +243,21 @@ func TestSessionStartExample(t *testing.T) {
 			warned[m.Payload.Field]++
 		}
 	}
-	if len(warned) != 1 || warned["vm_mode"] != 1 {
-		t.Errorf("warnings: %v", warned)
+	return warned
+}
+
+// TestSessionStartLeavesOut: a client need not know which isolation it gets. What Landlock has not, and commands can do without, is a warning.
+func TestSessionStartLeavesOut(t *testing.T) {
+	if newDesk(t).sandbox("run", "--isolation", "landlock", "--", "true").Run() != nil {
+		require.Missing(t, "Landlock", "a kernel with CONFIG_SECURITY_LANDLOCK")
+	}
+	s := serveProgram(t, "--protocol", "stdio", "--working-dir", ".")
+	s.send(t, `{"type":"session.start","request_id":"1","payload":{"isolation":"landlock","network_policy":"open","network_allow":["example.com"],"vm_mode":"persistent"}}`)
+	if answer := s.until(t, `"request_id":"1"`); !strings.Contains(answer, `"isolation":"landlock"`) {
+		t.Fatal(answer)
+	}
+	if got := s.warned(t); len(got) != 3 || got["network_policy"] != 1 || got["network_allow"] != 1 || got["vm_mode"] != 1 {
+		t.Errorf("warnings: %v", got)
 	}
 	_ = s.in.Close()
 	s.end(t)

@@ -269,10 +269,16 @@ func (s *SessionServer) check(ctx context.Context, p runParams, files int) error
 		return bad("with a terminal that is all of the streams no descriptors are taken but those that are numbered")
 	case !slices.ContainsFunc(st.Directories, func(d api.DirectoryStatus) bool { return within(p.Dir, d.Path) }):
 		return fmt.Errorf("%w: %s is in no working folder of the session", api.ErrOutside, p.Dir)
-	case p.Terminal.files() > 0 && st.Isolation == "vm":
+	case p.Terminal.files() > 0 && copies(st.Isolation):
 		return fmt.Errorf("%w: the session's virtual machine takes commands of other processes on a terminal only; end the session with 'sandbox stop'", api.ErrNotGiven)
 	}
 	return s.has(st, p.Wants)
+}
+
+// copies reports whether an isolation copies what commands read and write, instead of giving them their caller's files.
+func copies(isolation string) bool {
+	_, lacks := hypervisor.Lacks(isolation, "open files")
+	return lacks
 }
 
 // offers says whether the session has what a client asks for, and keeps it for as
@@ -345,7 +351,10 @@ func (s *SessionServer) hasSettings(want []api.Setting) error {
 		}
 		if i < 0 || !same {
 			has := strings.Join(have, ", ")
-			if has == "" {
+			switch {
+			case i >= 0 && have == nil && !w.List:
+				has = "nothing of that kind, because of its isolation"
+			case has == "":
 				has = "none"
 			}
 			return fmt.Errorf("%w: --%s %s: the session of process %d has %s%s", api.ErrNotGiven, w.Flag, strings.Join(w.Values, ", "), os.Getpid(), has, advice("--"+w.Flag))

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/codeagent/sandbox/hypervisor"
 )
 
 // cell is what a session can be: a value for each column.
@@ -33,19 +35,15 @@ func (c cell) String() string {
 	return strings.Join([]string{c.Isolation, c.Bridge, c.User, c.Mode, c.Home, c.Log, c.Command}, ",")
 }
 
-// possible returns whether there can be such a session.
+// possible returns whether there can be such a session: what the table of features says.
 func (c cell) possible() bool {
-	plain := c.Mode == "static" && c.Home == "read-only"
-	switch c.Isolation {
-	case "jail":
-		return c.Bridge == "mediated" || c.Bridge == "fuse"
-	case "landlock":
-		return c.Bridge == "mediated" && plain
-	case "vm":
-		// A machine of an ordinary user: tests/suite/vm. A command that joins one needs a terminal, on which the report cannot be told from what else is there.
-		return (c.Bridge == "virtiofs" || c.Bridge == "9p") && plain && c.User != "user" && c.Command != "joined"
+	setup := hypervisor.Setup{Isolation: c.Isolation, Bridge: hypervisor.Bridge(c.Bridge)}
+	has := func(feature string) bool { f, _ := hypervisor.Find(feature); return f.In(setup).Has }
+	if !slices.Contains(hypervisor.Setups(), setup) || c.Mode == "dynamic" && !has("dynamic") || c.Home == "overlay" && !has("home overlay") {
+		return false
 	}
-	return c.Bridge == "fuse" && plain
+	// A machine of an ordinary user: tests/suite/vm. A command that joins one needs a terminal, on which the report cannot be told from what else is there.
+	return c.Isolation != "vm" || c.User != "user" && c.Command != "joined"
 }
 
 // pairs are what a session tries at once, two values each. A machine takes so long to start where it is emulated

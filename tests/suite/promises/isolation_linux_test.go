@@ -26,6 +26,19 @@ func asking(f hypervisor.Feature) string {
 	return strings.Join(out, ", ")
 }
 
+// wordOf is an answer in the table.
+func wordOf(a hypervisor.Answer) string {
+	switch {
+	case a.Has && a.Text != "":
+		return "yes*"
+	case a.Has:
+		return "yes"
+	case a.Laxer:
+		return "no!"
+	}
+	return "no"
+}
+
 // isolationTable is what docs/isolation.md has of the table of features: the answers, and below them the conditions and reasons.
 func isolationTable() string {
 	var b, why strings.Builder
@@ -39,10 +52,7 @@ func isolationTable() string {
 		texts := map[string][]string{}
 		var order []string
 		for i, a := range f.On {
-			word := map[bool]string{true: "yes", false: "no"}[a.Has]
-			if a.Has && a.Text != "" {
-				word = "yes*"
-			}
+			word := wordOf(a)
 			b.WriteString(" " + word + " |")
 			if a.Text == "" {
 				continue

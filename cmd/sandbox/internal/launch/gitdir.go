@@ -9,6 +9,7 @@ import (
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
+	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -16,8 +17,8 @@ import (
 // outside of their folders, and says so. What cannot be joined is said, too: the folders
 // are usable without, only git cannot write.
 func (l *Launcher) withGitDirectories(dirs []api.Directory) []api.Directory {
-	if l.Conf.Isolation == "none" {
-		return dirs // a command finds the git directory by its real path, past every bridge
+	if _, lacks := hypervisor.Lacks(l.Conf.Isolation, "git directories"); lacks {
+		return dirs
 	}
 	all := slices.Clone(dirs)
 	for _, d := range dirs {
