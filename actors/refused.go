@@ -7,6 +7,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/directory"
+	"github.com/codeagent/sandbox/fsbridge/pidfiles"
 	"github.com/codeagent/sandbox/hypervisor"
 )
 
@@ -55,6 +56,11 @@ func (r walled) since(before walled, isolation string) (lines []string) {
 
 // mostHidden is of how many hidden places a command's end tells.
 const mostHidden = 3
+
+// worksHere tells whether a process outside works in a folder of the session, and a file there names it by its number: see [pidfiles.Names].
+func (s *Session) worksHere(pid int) bool {
+	return slices.ContainsFunc(s.cfg.Directories, func(d api.Directory) bool { return pidfiles.Names(d.Path, pid) })
+}
 
 // missed says of hidden places that programs have looked for them, since they have made their own.
 func missed(remade []string) (lines []string) {

@@ -125,7 +125,7 @@ func newSession(cfg api.Config) (*Session, error) {
 		s.clock = cfg.Clock
 	}
 	s.cfg.Logger = s.correlated(cfg.Logger)
-	s.mediation = directory.NewMediation(s.cfg.Logger)
+	s.mediation = directory.NewMediation(s.cfg.Logger, s.worksHere)
 	s.outputs = directory.NewOutputs(s.clock, cfg.Readers)
 	s.services = s.newServices()
 	s.allowance = s.newAllowance()

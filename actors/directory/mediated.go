@@ -16,15 +16,16 @@ import (
 // mediated: there is one server for each start of a guest, for all of its folders.
 // Methods are safe for concurrent use.
 type Mediation struct {
-	log *slog.Logger
+	log     *slog.Logger
+	outside func(pid int) bool
 
 	mu     sync.Mutex
 	server *mediate.Server // nil until the first folder of a start, and after End
 }
 
-// NewMediation makes one that answers nobody.
-func NewMediation(log *slog.Logger) *Mediation {
-	return &Mediation{log: log.With("component", "fs_backend")}
+// NewMediation makes one that answers nobody. outside is [mediate.Options]'s.
+func NewMediation(log *slog.Logger, outside func(pid int) bool) *Mediation {
+	return &Mediation{log: log.With("component", "fs_backend"), outside: outside}
 }
 
 // add makes the bridge of a folder. It takes the files over, also on error.
@@ -32,7 +33,7 @@ func (m *Mediation) add(t hypervisor.Transport, o vfs.Options) (fsbridge.Bridge,
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.server == nil {
-		m.server = mediate.New(mediate.Options{Logger: m.log})
+		m.server = mediate.New(mediate.Options{Logger: m.log, Outside: m.outside})
 	}
 	b, err := m.server.Add(t.File, t.Grants, o)
 	if err != nil {
@@ -50,7 +51,7 @@ func (m *Mediation) Serve(g hypervisor.Mediation) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.server == nil {
-		m.server = mediate.New(mediate.Options{Logger: m.log}) // a guest without folders
+		m.server = mediate.New(mediate.Options{Logger: m.log, Outside: m.outside}) // a guest without folders
 	}
 	return m.server.Serve(mediate.Guest{
 		Listener: g.Listener, Root: g.Root, UID: g.UID, GID: g.GID, Unmounted: g.Unmounted, Own: g.Own, Ways: g.Ways, Overlays: g.Overlays,

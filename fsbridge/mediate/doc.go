@@ -140,6 +140,7 @@
 //	statfs fstatfs                                         -
 //	bind                                                   -
 //	umask                                                  -
+//	kill, of signal 0 alone                                - (whether a process is there: see [Options].Outside)
 //
 //	amd64 only                                             test
 //	open                                                   argument 1 & W

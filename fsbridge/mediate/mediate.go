@@ -10,6 +10,8 @@ import (
 type Options struct {
 	// Logger may be nil.
 	Logger *slog.Logger
+	// Outside tells whether a process outside is one that the guest shall know to be there, by its number there. It may be nil: there is none.
+	Outside func(pid int) bool
 }
 
 // Guest is whose calls a [Server] answers. The files are taken over.

@@ -19,6 +19,7 @@ import (
 // Server answers the system calls of one guest. Methods are safe for concurrent use.
 type Server struct {
 	log     *slog.Logger
+	outside func(pid int) bool // Options.Outside, or nil
 	threads *callerTable
 	figures figureCounter
 
@@ -52,7 +53,7 @@ type Server struct {
 
 // New makes a server that answers nobody yet.
 func New(o Options) *Server {
-	s := &Server{log: o.Logger, threads: newCallers(), stop: -1, held: make(map[*worker]bool),
+	s := &Server{log: o.Logger, outside: o.Outside, threads: newCallers(), stop: -1, held: make(map[*worker]bool),
 		done: make(chan struct{}), rouse: make(chan struct{}, 1)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -80,6 +80,8 @@ func table() *[maxSyscall]handler {
 		unix.SYS_BIND:  (*call).bind,
 		unix.SYS_UMASK: (*call).setsUmask,
 
+		unix.SYS_KILL: (*call).isThere,
+
 		unix.SYS_PTRACE:  (*call).refuseTracing,
 		unix.SYS_SOCKET:  (*call).refuseSocket,
 		unix.SYS_SECCOMP: (*call).refuseListener,

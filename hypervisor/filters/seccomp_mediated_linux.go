@@ -47,6 +47,8 @@ func mediatedRules(m map[uint32]rule, debug bool) {
 	m[unix.SYS_FILE_SETATTR] = rule{ret: retPerm}
 	// Who restricts himself by Landlock restricts the calls that the kernel performs for him, not those that the listener does: he would write all the same.
 	m[unix.SYS_LANDLOCK_CREATE_RULESET] = rule{ret: retNotSup}
+	// Whether a process is there: one outside may be meant, by its number in a file of the folder.
+	m[unix.SYS_KILL] = oneOf(offArg1, retNotify, 0)
 	// A lease on a granted file would hold up whoever opens it outside, us too.
 	m[unix.SYS_FCNTL] = oneOf(offArg1, retPerm, unix.F_SETLEASE)
 }

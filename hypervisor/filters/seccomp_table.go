@@ -110,6 +110,8 @@ var families = []Family{
 
 	family("owners of files", Conditional, "as changes of files; with FUSE, if an ordinary user starts the session, whoever gives a file to somebody else gets EPERM, as outside: nobody else has a number inside, and the kernel would say EINVAL", "chown fchown lchown fchownat"),
 
+	family("signals to processes", Conditional, "inside; with the mediated bridge the supervisor answers whether there is a process (signal 0), so that a pid file of the working folder whose process works there, outside, is not taken for stale", "kill"),
+
 	family("reading and writing", Allowed, "on descriptors that the process has",
 		"read write close close_range lseek pread64 pwrite64 readv writev preadv pwritev preadv2 pwritev2 sendfile splice tee vmsplice copy_file_range "+
 			"pipe pipe2 dup dup2 dup3 flock fsync fdatasync sync syncfs sync_file_range ftruncate fallocate fadvise64 readahead cachestat "+
@@ -123,7 +125,7 @@ var families = []Family{
 		"mmap mprotect munmap brk mremap msync mincore madvise mlock mlock2 munlock mlockall munlockall remap_file_pages memfd_create membarrier "+
 			"pkey_mprotect pkey_alloc pkey_free map_shadow_stack mseal mbind set_mempolicy get_mempolicy set_mempolicy_home_node shmdt"),
 	family("processes and threads", Allowed, "a namespace of processes, or Landlock, keeps the host's apart",
-		"fork vfork execve execveat exit exit_group wait4 waitid kill tkill tgkill pidfd_open pidfd_send_signal process_mrelease getpid getppid gettid "+
+		"fork vfork execve execveat exit exit_group wait4 waitid tkill tgkill pidfd_open pidfd_send_signal process_mrelease getpid getppid gettid "+
 			"setpgid getpgid getpgrp setsid getsid set_tid_address set_robust_list get_robust_list futex futex_waitv futex_wake futex_wait futex_requeue "+
 			"rseq rseq_slice_yield restart_syscall arch_prctl uprobe uretprobe"),
 	family("memory and descriptors of other processes", Allowed, "read and copied alone, and only where /proc/PID/mem can be read: by the kernel's rule, of the session's own processes, which could pass their descriptors on, but not of process 1", "process_vm_readv pidfd_getfd"),
