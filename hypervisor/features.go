@@ -61,8 +61,9 @@ type Feature struct {
 }
 
 // Find returns the feature of that name.
-func Find(name string) (Feature, bool) {
-	all := Features()
+func Find(name string) (Feature, bool) { return find(Features(), name) }
+
+func find(all []Feature, name string) (Feature, bool) {
 	i := slices.IndexFunc(all, func(f Feature) bool { return f.Name == name })
 	if i < 0 {
 		return Feature{}, false
@@ -217,11 +218,11 @@ func Choose(isolation string, asks []Ask) (Choice, error) {
 	if len(c.Setups) == 0 {
 		return c, fmt.Errorf("there is no isolation %q", isolation)
 	}
-	asks = slices.Clone(asks)
+	asks, all := slices.Clone(asks), Features()
 	slices.SortStableFunc(asks, func(a, b Ask) int { return cmp.Compare(b.By, a.By) })
 	var granted []Feature
 	for _, ask := range asks {
-		f, ok := Find(ask.Feature)
+		f, ok := find(all, ask.Feature)
 		if !ok || f.Late {
 			continue
 		}

@@ -30,15 +30,14 @@ func (s *Set) asks(f hypervisor.Feature, w hypervisor.Wish) (hypervisor.Ask, boo
 	v := reflect.ValueOf(k.field(&s.Config)).Elem()
 	value := ""
 	if w.Values != nil {
-		value = " " + fmt.Sprint(v.Interface())
+		value = " " + v.String()
 	}
 	if w.Values != nil && !slices.Contains(w.Values, value[1:]) || nothing(v) {
 		return hypervisor.Ask{}, false
 	}
 	origins := s.Origin(w.Key)
 	from := slices.MaxFunc(origins, func(a, b Origin) int { return int(a.Level) - int(b.Level) })
-	def := Default()
-	ask := hypervisor.Ask{Feature: f.Name, Key: w.Key, Usual: text(k.field(&s.Config)) == text(k.field(&def))}
+	ask := hypervisor.Ask{Feature: f.Name, Key: w.Key}
 	switch _, locked := s.lockOf(w.Key); {
 	case from.Level == FromDefault:
 		ask.Said, ask.Drop = w.Key+value, w.Key
@@ -50,12 +49,24 @@ func (s *Set) asks(f hypervisor.Feature, w hypervisor.Wish) (hypervisor.Ask, boo
 		ask.Said, ask.By = "--"+w.Flag+value, hypervisor.ByFlag
 		ask.Drop = ask.Said
 	default:
+		def := Default()
 		ask.Said, ask.Drop, ask.By = fmt.Sprintf("%s%s (%s)", w.Key, value, from), w.Key, hypervisor.ByFile
+		ask.Usual = text(k.field(&s.Config)) == text(k.field(&def))
 		if locked && !f.Tuning {
 			ask.By = hypervisor.ByLock
 		}
 	}
 	return ask, true
+}
+
+// Flagged reports whether a flag has set a key whose name begins so.
+func (s *Set) Flagged(prefix string) bool {
+	for name, origins := range s.origins {
+		if strings.HasPrefix(name, prefix) && slices.ContainsFunc(origins, func(o Origin) bool { return o.Level == Flag }) {
+			return true
+		}
+	}
+	return false
 }
 
 // nothing reports whether a value asks for nothing: it is empty, false, zero, or says that there is no limit.

@@ -55,10 +55,10 @@ func aboutMachines(a hypervisor.Ask) bool {
 // Useless refuses flags about virtual machines for a session that has none. What files of configuration say for other
 // sessions may stay there.
 func (l *Launcher) Useless() error {
-	asks := slices.DeleteFunc(l.Conf.Asks(), func(a hypervisor.Ask) bool { return !aboutMachines(a) })
-	if len(asks) == 0 {
+	if !l.Conf.Flagged("vm.") { // most commands: they are spared the rest
 		return nil
 	}
+	asks := slices.DeleteFunc(l.Conf.Asks(), func(a hypervisor.Ask) bool { return !aboutMachines(a) })
 	if _, err := hypervisor.Choose(l.isolation(), asks); err != nil {
 		return console.Usage(err)
 	}

@@ -141,9 +141,6 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 	if err = l.agents(&cfg); err != nil {
 		return cfg, err
 	}
-	if why, lacks := hypervisor.Lacks(isolation, "no execution"); len(cfg.NoExec) > 0 && lacks {
-		l.Remark("sandbox: the policy's rules about executing do not hold with --isolation " + isolation + ": " + why)
-	}
 	return cfg, l.gate(&cfg)
 }
 

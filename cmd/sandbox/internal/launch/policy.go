@@ -9,6 +9,7 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
+	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
@@ -48,6 +49,13 @@ func (l *Launcher) PolicyFolder() (string, error) {
 // Policy decides by the rules for a working folder.
 func Policy(folder string) *approval.Book { return approval.NewBook(PolicyPlaces(folder), time.Now) }
 
+// unheld says that rules of the policy decide nothing in the session, if there are any, because its isolation has not what they need.
+func (l *Launcher) unheld(about, feature string, rules int) {
+	if why, lacks := hypervisor.Lacks(l.Conf.Isolation, feature); lacks && rules > 0 {
+		l.Remark("sandbox: the policy's rules about " + about + " do not hold with --isolation " + l.Conf.Isolation + ": " + why)
+	}
+}
+
 // withPolicy has the session begin with what the policy denies and allows. A file of the user's or the
 // organisation's that cannot be trusted is an error: it may have denied something. Without a
 // project's file that is not trusted the session begins, and that is said.
@@ -61,6 +69,9 @@ func (l *Launcher) withPolicy(cfg *api.Config) error {
 		l.Remark("sandbox: " + console.Shown(err.Error()))
 	}
 	fixed := approval.Fixed(rules, time.Now())
+	l.unheld("executing", "no execution", len(fixed.NoExec))
+	l.unheld("reading", "hide", len(fixed.Hide))
+	l.unheld("connecting", "denied hosts", len(fixed.Deny))
 	for _, shown := range cfg.Show {
 		if slices.ContainsFunc(fixed.Hide, func(denied string) bool {
 			return SameFolder(denied, shown) || filepath.Clean(denied) == filepath.Clean(shown)
