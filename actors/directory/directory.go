@@ -115,7 +115,10 @@ func (d *Directory) Open(ctx context.Context) (err error) {
 		Warn:  d.Warn,
 		Looks: cfg.Runtime == nil,
 	})
-	if errors.As(err, &d.Mismatch) && cfg.Runtime == nil {
+	if errors.As(err, &d.Mismatch) {
+		d.Mismatch.WorkDir = d.Config.Path
+	}
+	if d.Mismatch != nil && cfg.Runtime == nil {
 		d.env.Emit(api.Event{Type: api.EventVersionMismatch, Directory: d.Config.Path, Message: err.Error()})
 		return nil
 	}

@@ -263,6 +263,44 @@ func TestSessionStartLeavesOut(t *testing.T) {
 	s.end(t)
 }
 
+// Each folder of a session.start may have its log in a directory of logs of its own, which commands do not see.
+func TestSessionStartUndoDir(t *testing.T) {
+	s := serveProgram(t, "--protocol", "stdio")
+	logs, other := t.TempDir(), t.TempDir()
+	if err := os.MkdirAll(filepath.Join(logs, "another-folder"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.send(t, `{"type":"session.start","request_id":"relative","payload":{"working_directories":[{"path":"`+s.dir+`","undo_dir":"logs"}]}}`)
+	if got := s.until(t, `"request_id":"relative"`); !strings.Contains(got, `working_directories[0].undo_dir: must be absolute`) {
+		t.Errorf("a relative directory: %s", got)
+	}
+	s.send(t, `{"type":"session.start","request_id":"within","payload":{"working_directories":[{"path":"`+s.dir+`","undo_dir":"`+s.dir+`/logs"}]}}`)
+	if got := s.until(t, `"request_id":"within"`); !strings.Contains(got, `"error"`) {
+		t.Errorf("a directory in the folder: %s", got)
+	}
+	s.send(t, `{"type":"session.start","request_id":"1","payload":{"working_directories":[{"path":"`+s.dir+`","undo_dir":"`+logs+`"},{"path":"`+other+`"}]}}`)
+	if got := s.until(t, `"request_id":"1"`); strings.Count(got, `"undo_dir":"`+logs+"/") != 1 || strings.Count(got, `"undo_dir":`) != 2 {
+		t.Errorf("the start: %s", got)
+	}
+	s.send(t, `{"type":"agent.execute","request_id":"2","payload":{"command":"echo made >made; ls `+logs+` >seen 2>&1; test ! -e `+logs+`/another-folder"}}`)
+	if got := s.until(t, `"request_id":"2","status"`); !strings.Contains(got, `"exit_code":0`) {
+		seen, _ := os.ReadFile(filepath.Join(s.dir, "seen"))
+		t.Errorf("inside: %s; seen: %s", got, seen)
+	}
+	if kept, err := filepath.Glob(filepath.Join(logs, "*", "steps", "1")); err != nil || len(kept) != 1 {
+		t.Errorf("no step in %s: %v, %v", logs, kept, err)
+	}
+	s.send(t, `{"type":"undo.rollback","request_id":"3","payload":{}}`)
+	if got := s.until(t, `"request_id":"3"`); !strings.Contains(got, `"status":"ok"`) {
+		t.Errorf("the undo: %s", got)
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "made")); err == nil {
+		t.Error("the file is there after the undo")
+	}
+	_ = s.in.Close()
+	s.end(t)
+}
+
 func TestSessionStartRefuses(t *testing.T) {
 	s := serveProgram(t, "--protocol", "stdio", "--working-dir", ".:ro")
 	for want, request := range map[string]string{

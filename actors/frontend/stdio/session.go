@@ -77,7 +77,7 @@ func startSession(ctx context.Context, rq *request, p *StartRequest) (SessionInf
 		s.mismatch = version.Dir
 		s.mu.Unlock()
 		_ = s.emit(ctx, eventClass, EventUndoVersionMismatch, UndoVersionMismatchEvent{
-			UndoDir: version.Dir, FoundVersion: version.Found, ExpectedVersion: version.Want,
+			Directory: version.WorkDir, UndoDir: version.Dir, FoundVersion: version.Found, ExpectedVersion: version.Want,
 			Message: "the undo log has another format and its history cannot be used; send undo.discard to give it up, then session.start again",
 			At:      s.clock.Now(),
 		})

@@ -740,7 +740,7 @@ func TestUndoVersionMismatch(t *testing.T) {
 		t.Fatalf("%s", m.Line)
 	}
 	var e stdio.UndoVersionMismatchEvent
-	if l.Event(stdio.EventUndoVersionMismatch).Into(t, &e); e.FoundVersion != 999 || e.UndoDir != l.dirs[0]+".undo" {
+	if l.Event(stdio.EventUndoVersionMismatch).Into(t, &e); e.FoundVersion != 999 || e.UndoDir != l.dirs[0]+".undo" || e.Directory != l.dirs[0] {
 		t.Errorf("%+v", e)
 	}
 	l.Must("undo.discard", nil, nil)

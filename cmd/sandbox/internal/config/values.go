@@ -165,6 +165,8 @@ type Directory struct {
 	Path     string
 	Label    string
 	ReadOnly bool
+	// UndoDir is a directory of logs for this folder, in place of undo.dir; a file cannot say it.
+	UndoDir string
 }
 
 // Size is a number of bytes, written as a number or with a unit ("64KiB",

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -154,7 +155,7 @@ func (l *Launcher) Named() (func(folders []string) bool, error) {
 func (l *Launcher) Validate(given []config.Directory) ([]api.Directory, error) {
 	var dirs []api.Directory
 	for _, g := range given {
-		undoDir, err := l.undoDir(g.Path)
+		undoDir, err := l.undoDir(g)
 		if err != nil {
 			return nil, err
 		}
@@ -170,12 +171,13 @@ func (l *Launcher) Validate(given []config.Directory) ([]api.Directory, error) {
 	return dirs, nil
 }
 
-// undoDir is where the log of a folder is if the configuration says; else empty.
-func (l *Launcher) undoDir(folder string) (string, error) {
-	if l.Conf.Undo.Dir == "" {
+// undoDir is where the log of a folder is if somebody or the configuration says; else empty.
+func (l *Launcher) undoDir(folder config.Directory) (string, error) {
+	logs := cmp.Or(folder.UndoDir, l.Conf.Undo.Dir)
+	if logs == "" {
 		return "", nil
 	}
-	return actors.LogIn(l.Conf.Undo.Dir, folder)
+	return actors.LogIn(logs, folder.Path)
 }
 
 // FolderWithHistory is the first working folder: the one that is asked for, or the nearest
@@ -196,7 +198,7 @@ func (l *Launcher) nearestWithHistory() string {
 		return ""
 	}
 	for dir := wd; filepath.Dir(dir) != dir; dir = filepath.Dir(dir) {
-		undo, err := l.undoDir(dir)
+		undo, err := l.undoDir(config.Directory{Path: dir})
 		if err == nil && undo == "" {
 			undo, err = actors.DefaultUndoDir(dir)
 		}

@@ -123,7 +123,7 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 	// Nothing inside may reach the control socket or read the logs.
 	cfg.Hide = append(cfg.Hide, cfg.RuntimeDir)
 	for _, d := range dirs {
-		cfg.Hide = append(cfg.Hide, undoDirs(d, l.Conf.Undo.Dir)...)
+		cfg.Hide = append(cfg.Hide, undoDirs(d)...)
 	}
 	if cfg.Places, err = l.places(); err != nil {
 		return cfg, err
@@ -144,15 +144,16 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 	return cfg, l.gate(&cfg)
 }
 
-// undoDirs are the folder's log and, where it is by default or in the configured directory
+// undoDirs are the folder's log and, where it is by default or in a directory
 // of logs, those of all other folders beside it.
-func undoDirs(d api.Directory, logs string) []string {
+func undoDirs(d api.Directory) []string {
 	var dirs []string
 	if d.UndoDir != "" {
 		dirs = append(dirs, d.UndoDir)
 	}
 	all := filepath.Dir(d.UndoDir)
-	if rel, err := filepath.Rel(all, d.Path); logs != "" && !SameFolder(d.UndoDir, logs) && err == nil && !filepath.IsLocal(rel) {
+	in, err := actors.LogIn(all, d.Path)
+	if rel, rerr := filepath.Rel(all, d.Path); err == nil && in == d.UndoDir && rerr == nil && !filepath.IsLocal(rel) {
 		dirs = append(dirs, all) // without the folder in it
 	}
 	if own, err := actors.DefaultUndoDir(d.Path); err == nil {

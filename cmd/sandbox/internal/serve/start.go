@@ -113,7 +113,12 @@ func (s *server) requested(given []config.Directory, want []stdio.WorkingDirecto
 	for i, w := range want {
 		field := fmt.Sprintf("working_directories[%d]", i)
 		if w.UndoDir != "" {
-			return nil, &stdio.Error{Code: stdio.Unsupported, Field: field + ".undo_dir", Message: field + ".undo_dir: start the program with --undo-dir instead"}
+			if err := s.Base.Clone().SetRequest("undo.dir", w.UndoDir); err != nil {
+				return nil, &stdio.Error{Code: stdio.InvalidField, Field: field + ".undo_dir", Message: field + ".undo_dir: " + err.Error()}
+			}
+			if !filepath.IsAbs(w.UndoDir) {
+				return nil, &stdio.Error{Code: stdio.InvalidField, Field: field + ".undo_dir", Message: field + ".undo_dir: must be absolute"}
+			}
 		}
 		if !filepath.IsAbs(w.Path) {
 			return nil, &stdio.Error{Code: stdio.InvalidField, Field: field + ".path", Message: field + ".path: must be absolute"}
@@ -121,7 +126,7 @@ func (s *server) requested(given []config.Directory, want []stdio.WorkingDirecto
 		if err := config.CheckLabel(w.Label); err != nil {
 			return nil, &stdio.Error{Code: stdio.InvalidField, Field: field + ".label", Message: field + ".label: " + err.Error()}
 		}
-		d := config.Directory{Path: w.Path, Label: w.Label, ReadOnly: w.Access == "read_only"}
+		d := config.Directory{Path: w.Path, Label: w.Label, ReadOnly: w.Access == "read_only", UndoDir: w.UndoDir}
 		if len(s.Launcher.Dirs) > 0 || s.Base.LockOf("directory") != nil {
 			at := slices.IndexFunc(given, func(g config.Directory) bool { return launch.SameFolder(g.Path, w.Path) })
 			if at < 0 {

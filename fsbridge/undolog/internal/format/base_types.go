@@ -297,6 +297,8 @@ func (e *LockedError) Error() string {
 type VersionError struct {
 	Dir         string
 	Found, Want int
+	// WorkDir is the folder whose log it is, if whoever opened it has said so.
+	WorkDir string
 }
 
 func (e *VersionError) Error() string {
