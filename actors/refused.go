@@ -13,7 +13,7 @@ import (
 
 // walled are how often the walls have refused something so far, by what it was.
 type walled struct {
-	network, tracing, listening uint64
+	network, tracing, listening, foreign uint64
 
 	remade []string          // what is hidden: programs that missed it have made their own
 	hidden map[string]uint64 // what is hidden in the folders, by path: how often a bridge was asked for it
@@ -21,7 +21,7 @@ type walled struct {
 
 // walled counts, at the kernel and at the bridge: nothing is guessed from what programs write.
 func (s *Session) walled() (r walled) {
-	r.tracing, r.network, r.listening = s.mediation.Refused()
+	r.tracing, r.network, r.listening, r.foreign = s.mediation.Refused()
 	if g, ok := s.slot.Guest().(hypervisor.Unwired); ok {
 		r.network += g.Unreached()
 	}
@@ -49,6 +49,9 @@ func (r walled) since(before walled, isolation string) (lines []string) {
 	}
 	if r.listening > before.listening {
 		lines = append(lines, "a seccomp filter with a listener was refused, because the kernel allows one, which is the mediated bridge's; "+hypervisor.Instead(isolation, "own listeners")+" allows it")
+	}
+	if r.foreign > before.foreign {
+		lines = append(lines, "a 32-bit program was refused its system calls; --32bit lets such programs run in a jail, over FUSE")
 	}
 	remade := slices.DeleteFunc(slices.Clone(r.remade), func(path string) bool { return slices.Contains(before.remade, path) })
 	return append(lines, missed(remade)...)

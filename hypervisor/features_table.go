@@ -20,6 +20,8 @@ const (
 	uncounted  = "with the mediated bridge programs write by themselves, and limits.folders counts each write"
 	unasked    = "the mediated bridge lets programs read the folder itself"
 	noMachine  = "there is no machine"
+	only64     = "the mediated bridge's listener knows system calls of 64 bits alone"
+	ifItCan    = "if the guest's kernel runs them"
 	ownKernel  = "the guest's kernel is its own"
 )
 
@@ -99,6 +101,10 @@ func viewFeatures() []Feature {
 		{Name: "dynamic", What: "the first look at what programs do not need is held until a person allows it", Wishes: value("mode", "jail.mode", "dynamic"), On: on(yes(), laxer("behind Landlock nothing can be decided later"), laxer("of the host a machine has the folders alone"), laxer(openly))},
 		{Name: "gate", What: "the first look at each name in a directory is held until a person allows it", Wishes: by("gate", "jail.gate"), On: on(yes(), laxer("behind Landlock nothing can be decided later"), laxer("of the host a machine has the folders alone"), laxer(openly))},
 		{Name: "debug", What: "commands may trace each other (strace, gdb)", Wishes: by("debug", "jail.debug"), On: on(yes(), yes(), provided("always: "+ownKernel), provided("always: "+openly))},
+		{
+			Name: "32-bit programs", What: "programs for processors of 32 bits (i386) run", Wishes: by("32bit", "jail.run_32bit"),
+			On: [setups]Answer{no(only64), yes(), no(only64), provided(ifItCan), provided(ifItCan), provided("always: " + openly)},
+		},
 		{Name: "agent", What: "commands ask an agent outside for the use of its keys, each of which can be held", Wishes: append(by("agent", "jail.agents"), by("allow-use", "jail.allow_use")...), On: jailed(apart, apart, "commands reach the agent itself, and nobody is asked")},
 		{Name: "device", What: "commands use a device of the host", Wishes: by("device", "jail.devices"), On: jailed("behind Landlock there are only harmless devices", ownMetal, "commands use what devices their user may")},
 		{Name: "no execution", What: "a policy's rules about executing hold", On: jailed("only the jail's view sees to them", "only the jail's view sees to them", "only the jail's view sees to them")},

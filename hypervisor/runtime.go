@@ -229,6 +229,8 @@ type Config struct {
 	Limits Limits
 	// Debug allows ptrace inside.
 	Debug bool
+	// Programs32bit lets programs of 32 bits (i386) run in a jail without the mediated bridge, on a processor that has them.
+	Programs32bit bool
 	// Containers allows commands to make namespaces of their own, which engines for containers need.
 	Containers bool
 	// Bridge chooses how a jail's folders are served; empty is BridgeFUSE. Other

@@ -53,6 +53,8 @@ type Config struct {
 	Gate    []string
 	Dynamic bool
 	Debug   bool
+	// Programs32bit lets programs of 32 bits run in a jail; see [hypervisor.Config].
+	Programs32bit bool
 	// Containers allows namespaces of the commands' own in a jail; see [hypervisor.Config].
 	Containers bool
 	// Agents keep keys, by name ("ssh", "gpg"): programs inside may ask for the use of a key, which a person decides. AllowUse are patterns of

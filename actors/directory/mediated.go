@@ -58,15 +58,15 @@ func (m *Mediation) Serve(g hypervisor.Mediation) error {
 	})
 }
 
-// Refused is how often the guest has tried to trace a process, to have a socket of a network, and a filter with a listener, and may not.
-func (m *Mediation) Refused() (traced, unwired, listening uint64) {
+// Refused is how often the guest has tried to trace a process, to have a socket of a network, a filter with a listener, and a call of a program of 32 bits, and may not.
+func (m *Mediation) Refused() (traced, unwired, listening, foreign uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.server == nil {
-		return 0, 0, 0
+		return 0, 0, 0, 0
 	}
 	f := m.server.Figures()
-	return f.Traced, f.Unwired, f.Listening
+	return f.Traced, f.Unwired, f.Listening, f.Foreign
 }
 
 // End ends the service for a guest that has ended, or has not started. It returns when

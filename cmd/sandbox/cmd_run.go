@@ -41,7 +41,7 @@ type runOptions struct {
 // sessionFlags set keys of the configuration for a session that is started.
 var sessionFlags = []string{
 	"profile", "isolation", "safeguard-deletes", "safeguard-overwrite", "safeguard-rename-over", "safeguard-protect", "safeguard-timeout", "safeguard-exempt",
-	"barriers", "symlinks", "durability", "gitignore", "bridge", "cache", "posix-metadata", "hide", "show", "mode", "gate", "debug", "containers", "agent", "allow-use", "device", "caches", "home", "overlay", "rw",
+	"barriers", "symlinks", "durability", "gitignore", "bridge", "cache", "posix-metadata", "hide", "show", "mode", "gate", "debug", "32bit", "containers", "agent", "allow-use", "device", "caches", "home", "overlay", "rw",
 	"limit-pids", "limit-memory", "limit-memory-high", "limit-cpus", "limit-io", "limit-file", "limit-tmp", "limit-folders",
 	"network", "allow-host", "deny-host", "publish", "inject", "memory", "cpus", "fs-backend", "kernel-path", "initrd-path", "rootfs-path", "vm-mode",
 }

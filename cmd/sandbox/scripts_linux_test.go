@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -63,6 +64,9 @@ func scripts(t *testing.T) testscript.Params {
 			switch name {
 			case "root":
 				return os.Geteuid() == 0, nil
+			case "32bit": // the kernel runs programs of 32 bits (CONFIG_IA32_EMULATION)
+				_, err := os.Stat("/proc/sys/abi/vsyscall32")
+				return err == nil || runtime.GOARCH == "amd64" && require.CI(), nil
 			case "mount": // without a jail, in this namespace
 				_, err := exec.LookPath("fusermount3")
 				return err == nil || os.Geteuid() == 0 || require.CI(), nil

@@ -90,6 +90,9 @@ func (c *call) perform() (a answer) {
 			a = failed(syscall.EIO)
 		}
 	}()
+	if c.n.Data.Arch != nativeArch {
+		return c.refuseForeign()
+	}
 	nr := int(c.n.Data.NR)
 	if nr < 0 || nr >= len(handlers) || handlers[nr] == nil {
 		return native

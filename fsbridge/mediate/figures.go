@@ -7,7 +7,7 @@ import (
 
 // figureCounter counts. Its zero value is ready.
 type figureCounter struct {
-	notifications, nanos, granted, traced, unwired, listening atomic.Uint64
+	notifications, nanos, granted, traced, unwired, listening, foreign atomic.Uint64
 }
 
 // Answered counts a notification and how long it took.
@@ -28,6 +28,9 @@ func (c *figureCounter) Unwired() { c.unwired.Add(1) }
 // Listening counts a filter with a listener of its own, which there cannot be beside ours.
 func (c *figureCounter) Listening() { c.listening.Add(1) }
 
+// Foreign counts a call of a program for another processor.
+func (c *figureCounter) Foreign() { c.foreign.Add(1) }
+
 // figures are what was counted.
 type figures struct {
 	// Notifications are the system calls that were answered, Mean how long each took,
@@ -42,13 +45,15 @@ type figures struct {
 	Unwired uint64
 	// Listening are the filters that were refused because the kernel allows one listener.
 	Listening uint64
+	// Foreign are the calls of programs of 32 bits that were refused.
+	Foreign uint64
 }
 
 // figures returns what was counted.
 func (c *figureCounter) Figures() figures {
 	f := figures{
 		Notifications: c.notifications.Load(), Granted: c.granted.Load(),
-		Traced: c.traced.Load(), Unwired: c.unwired.Load(), Listening: c.listening.Load(),
+		Traced: c.traced.Load(), Unwired: c.unwired.Load(), Listening: c.listening.Load(), Foreign: c.foreign.Load(),
 	}
 	if f.Notifications > 0 {
 		f.Mean = time.Duration(c.nanos.Load() / f.Notifications)

@@ -40,12 +40,17 @@ func TestRefused(t *testing.T) {
 	s := New(Options{})
 	for nr, want := range map[int32]syscall.Errno{unix.SYS_PTRACE: unix.EPERM, unix.SYS_SOCKET: unix.EAFNOSUPPORT, unix.SYS_SECCOMP: unix.EBUSY} {
 		c := &call{s: s}
-		c.n.Data.NR = nr
+		c.n.Data.NR, c.n.Data.Arch = nr, nativeArch
 		if a := c.perform(); a.native || a.errno != want {
 			t.Errorf("call %d: %+v, want %v", nr, a, want)
 		}
 	}
-	if f := s.Figures(); f.Traced != 1 || f.Unwired != 1 || f.Listening != 1 {
+	c := &call{s: s}
+	c.n.Data.NR, c.n.Data.Arch = unix.SYS_OPENAT, unix.AUDIT_ARCH_I386
+	if a := c.perform(); a.native || a.errno != unix.ENOSYS {
+		t.Errorf("a call of 32 bits: %+v", a)
+	}
+	if f := s.Figures(); f.Foreign != 1 || f.Traced != 1 || f.Unwired != 1 || f.Listening != 1 {
 		t.Errorf("counted: %+v", f)
 	}
 }

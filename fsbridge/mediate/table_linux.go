@@ -108,6 +108,12 @@ func (c *call) refuseListener() answer {
 	return failed(unix.EBUSY)
 }
 
+// refuseForeign refuses a call of a program for another processor, of 32 bits: its numbers mean other calls. That can be told, too.
+func (c *call) refuseForeign() answer {
+	c.s.figures.Foreign()
+	return failed(unix.ENOSYS)
+}
+
 // setsUmask lets umask(2) be performed, and forgets what umasks were.
 func (c *call) setsUmask() answer {
 	if c.th == nil {

@@ -59,6 +59,11 @@
 // The kernel does not even run the filter for a call that is allowed whatever its arguments are: it
 // has found that out when the filter was loaded (Linux 5.11).
 //
+// Programs of 32 bits:
+//
+// i386 has numbers of its own. A jail's filter lets them through only if it is asked to, and judges each call as that of 64 bits which it is like (rules32bit). One that is like none is
+// judged by name. socketcall can be asked for a socket only in memory, so it makes none. x32 is always refused.
+//
 // Why refused calls are not counted:
 //
 // The kernel has two ways to tell of a refused call. It can write it to the host's log

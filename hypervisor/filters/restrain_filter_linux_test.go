@@ -44,7 +44,7 @@ func TestFilter(t *testing.T) {
 		}()
 	}
 	begun.Wait()
-	if err := UntracedFilter(Supervisor(false)); err != nil {
+	if err := UntracedFilter(Supervisor(false, false)); err != nil {
 		t.Fatal(err)
 	}
 	close(held)

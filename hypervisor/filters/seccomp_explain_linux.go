@@ -23,6 +23,9 @@ type Settings struct {
 	// Containers allows namespaces of the workload's own, and mounts in them. It goes neither
 	// with Mediated nor with Confined: behind Landlock nobody can mount.
 	Containers bool
+	// Programs32bit lets programs of 32 bits (i386) run, by the same rules. It does not go with Mediated, whose listener does not know their calls, nor with Confined; and it
+	// does nothing where there is no filter for them ([Programs32bit]).
+	Programs32bit bool
 	// Alone, if not nil, is the only user who has a number inside. The bridge is FUSE: it does not hear of calls that name others.
 	Alone *IDs
 	// Drivers are those for whose devices ioctl may make more requests, see [Drivers]. Others have no effect.

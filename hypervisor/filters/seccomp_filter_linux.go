@@ -222,7 +222,36 @@ func numberOf(name string) (nr uint32, ok bool) {
 const Supported = auditArch != 0
 
 // Jail is the filter of a jail.
-func Jail(s Settings) []unix.SockFilter { return compile(rules(s)) }
+func Jail(s Settings) []unix.SockFilter {
+	other := rule{ret: retNosys}.program()
+	switch {
+	case s.Mediated: // the listener refuses them, and counts
+		other = rule{ret: retNotify | uint32(unix.ENOSYS)}.program()
+	case s.Programs32bit && Programs32bit:
+		other = i386(slices.Concat([]unix.SockFilter{{Code: bpfLoad, K: offNr}}, searchTree(ranges(rules32bit(s)))))
+	}
+	return append(enter(other), searchTree(ranges(rules(s)))...)
+}
+
+// enter begins a program: what is of another architecture goes the other way, and what is not of this one's usual calls (x32) is refused. Then the call's number is in the
+// accumulator.
+func enter(other []unix.SockFilter) []unix.SockFilter {
+	p := []unix.SockFilter{
+		{Code: bpfLoad, K: offArch},
+		{Code: bpfJeq, K: auditArch, Jf: 1},
+		{Code: bpfJump, K: uint32(len(other))},
+	}
+	p = append(append(p, other...), unix.SockFilter{Code: bpfLoad, K: offNr})
+	if x32Bit != 0 {
+		p = append(p, unix.SockFilter{Code: bpfJge, K: x32Bit, Jf: 1}, unix.SockFilter{Code: bpfRet, K: retNosys})
+	}
+	return p
+}
+
+// i386 is a program, for what is of another architecture than this one, with the architecture in the accumulator, that goes on with code for i386.
+func i386(code []unix.SockFilter) []unix.SockFilter {
+	return append([]unix.SockFilter{{Code: bpfJeq, K: auditArch32, Jt: 1}, {Code: bpfRet, K: retNosys}}, code...)
+}
 
 // Notify is a filter that sends some calls to the listener and allows all others.
 func Notify(calls ...uint32) []unix.SockFilter {
@@ -237,16 +266,7 @@ func Notify(calls ...uint32) []unix.SockFilter {
 // call's number. Calls that are allowed whatever their arguments do not even run
 // it: the kernel knows them from when the filter was loaded (Linux 5.11).
 func compile(m map[uint32]rule) []unix.SockFilter {
-	p := []unix.SockFilter{
-		{Code: bpfLoad, K: offArch},
-		{Code: bpfJeq, K: auditArch, Jt: 1},
-		{Code: bpfRet, K: retNosys},
-		{Code: bpfLoad, K: offNr},
-	}
-	if x32Bit != 0 {
-		p = append(p, unix.SockFilter{Code: bpfJge, K: x32Bit, Jf: 1}, unix.SockFilter{Code: bpfRet, K: retNosys})
-	}
-	return append(p, searchTree(ranges(m))...)
+	return append(enter(rule{ret: retNosys}.program()), searchTree(ranges(m))...)
 }
 
 // numbers of system calls, from the first on, that have the same program.

@@ -7,17 +7,18 @@ import (
 )
 
 // Supervisor is the filter of the process that serves a session. Unlike the others it is a list of what is denied: what nothing inside may call either, so that a guest that is started
-// beneath it gets the same answers as before. The supervisor's own work, and what it executes, need none of it. debug says that programs inside may trace one another.
-func Supervisor(debug bool) []unix.SockFilter {
-	p := []unix.SockFilter{
-		{Code: bpfLoad, K: offArch},
-		{Code: bpfJeq, K: auditArch, Jt: 1},
-		{Code: bpfRet, K: retNosys},
-		{Code: bpfLoad, K: offNr},
+// beneath it gets the same answers as before. The supervisor's own work, and what it executes, need none of it. debug says that programs inside may trace one another,
+// and programs32bit that there may be such of 32 bits.
+func Supervisor(debug, programs32bit bool) []unix.SockFilter {
+	other := rule{ret: retNosys}.program()
+	if programs32bit && Programs32bit {
+		code := []unix.SockFilter{{Code: bpfLoad, K: offNr}}
+		for _, nr := range denied32bit(SupervisorDenied(debug)) {
+			code = append(code, unix.SockFilter{Code: bpfJeq, K: nr, Jf: 1}, unix.SockFilter{Code: bpfRet, K: retPerm})
+		}
+		other = i386(append(code, unix.SockFilter{Code: bpfRet, K: retAllow}))
 	}
-	if x32Bit != 0 {
-		p = append(p, unix.SockFilter{Code: bpfJge, K: x32Bit, Jf: 1}, unix.SockFilter{Code: bpfRet, K: retNosys})
-	}
+	p := enter(other)
 	for _, name := range SupervisorDenied(debug) {
 		if nr, ok := numberOf(name); ok {
 			p = append(p, unix.SockFilter{Code: bpfJeq, K: nr, Jf: 1}, unix.SockFilter{Code: bpfRet, K: retPerm})

@@ -9,7 +9,7 @@ import (
 func TestSupervisor(t *testing.T) {
 	for _, debug := range []bool{false, true} {
 		denied := SupervisorDenied(debug)
-		p := Supervisor(debug)
+		p := Supervisor(debug, false)
 		for _, n := range numbers {
 			got := interpret(t, p, map[uint32]uint32{offArch: auditArch, offNr: n.nr})
 			want := uint32(retAllow)

@@ -74,6 +74,7 @@ func TestNumbers(t *testing.T) {
 		b.WriteString("}\n")
 		current(t, "seccomp_numbers_linux_"+arch+".go", b.String())
 	}
+	numbers32Current(t)
 	for name := range listed {
 		if !known[name] {
 			t.Errorf("%s: no architecture has it", name)

@@ -116,7 +116,7 @@ func (b *birth) enclose(w *script.Writer) {
 	if b.confined != 0 {
 		w.Call("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, script.Rules, 0)
 	}
-	filter := filters.Settings{Debug: b.plan.debug, Mediated: b.plan.mediated, Containers: b.plan.containers, Drivers: b.plan.drivers()}
+	filter := filters.Settings{Debug: b.plan.debug, Programs32bit: b.plan.programs32bit, Mediated: b.plan.mediated, Containers: b.plan.containers, Drivers: b.plan.drivers()}
 	if os.Geteuid() != 0 { // see ids.Map
 		filter.Alone = &filters.IDs{UID: uint32(b.plan.uid), GID: uint32(b.plan.gid)}
 	}

@@ -218,6 +218,7 @@ func (g *guest) Facts() map[string]string {
 		"bridge":     string(g.bridge()),
 		"namespaces": "user pid mount net uts ipc",
 		"debug":      strconv.FormatBool(g.cfg.Debug),
+		"32bit":      strconv.FormatBool(g.cfg.Programs32bit),
 		"containers": strconv.FormatBool(g.cfg.Containers),
 		"started_at": g.began.Format(time.RFC3339),
 	}

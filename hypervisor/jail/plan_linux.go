@@ -20,19 +20,21 @@ import (
 // plan is what a jail's first process has to do. It decides nothing: it carries
 // out mounts in their order.
 type plan struct {
-	hostname   string
-	uid, gid   int
-	debug      bool // allow ptrace
-	containers bool // allow namespaces of the workload's own
-	shares     int
-	folders    int            // how many of them are working folders
-	ways       []string       // see findWays
-	mediated   bool           // the folders are the host's own, see [mediation]
-	mapped     bool           // the supervisor makes their mounts, because ids change places in them
-	network    *network.Guest // the network card to make, or nil
-	mounts     []mount
-	warning    string   // what is not as it should be, or empty
-	notes      []string // what the user should know of it
+	hostname string
+	uid, gid int
+	debug    bool // allow ptrace
+	// programs32bit lets those of 32 bits run
+	programs32bit bool
+	containers    bool // allow namespaces of the workload's own
+	shares        int
+	folders       int            // how many of them are working folders
+	ways          []string       // see findWays
+	mediated      bool           // the folders are the host's own, see [mediation]
+	mapped        bool           // the supervisor makes their mounts, because ids change places in them
+	network       *network.Guest // the network card to make, or nil
+	mounts        []mount
+	warning       string   // what is not as it should be, or empty
+	notes         []string // what the user should know of it
 
 	devices []deviceNode // of the host, in /dev
 
@@ -175,7 +177,7 @@ func makePlan(cfg hypervisor.Config, u account, table []places.MountEntry, media
 		return plan{}, nil, err
 	}
 	made := plan{
-		hostname: hostname, uid: u.UID, gid: u.GID, debug: cfg.Debug, containers: cfg.Containers, shares: len(p.shares), mounts: p.out,
+		hostname: hostname, uid: u.UID, gid: u.GID, debug: cfg.Debug, programs32bit: cfg.Programs32bit, containers: cfg.Containers, shares: len(p.shares), mounts: p.out,
 		mediated: mediated, paths: p.shares, open: p.view.Allowed, mapped: mediated && u.ByRoot, network: card, warning: warning, notes: p.remarks(),
 		devices: given, secret: p.secret, promises: p.promises(),
 	}

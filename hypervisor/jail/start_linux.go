@@ -72,6 +72,9 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 	if err := mayNest(); cfg.Containers && err != nil {
 		return nil, err
 	}
+	if cfg.Programs32bit && !filters.Programs32bit {
+		return nil, fmt.Errorf("jail: --32bit: only on amd64 are system calls of 32-bit programs judged: %w", hypervisor.ErrUnavailable)
+	}
 	u, err := chooseAccount(cfg.UID, cfg.GID)
 	if err != nil {
 		return nil, err

@@ -259,7 +259,7 @@ timeout = "30s"
 	allowed := []string{
 		`isolation = "jail"`, `undo.symlinks = "read-only"`, `undo.barriers = "lock"`, `undo.durability = "power"`, `undo.gitignore = false`, `undo.keep_output = false`,
 		`safeguards.deletes = 5`, `safeguards.deletes = 100`, `safeguards.overwrite_bytes = 1`, `safeguards.rename_over = true`, `safeguards.protect = true`,
-		`safeguards.timeout = "1s"`, `jail.hide = ["/x"]`, `jail.mode = "dynamic"`, `jail.gate = ["/x"]`, `jail.debug = false`, `jail.containers = false`, `bridge.cache = "none"`, `bridge.kind = "fuse"`, `log.level = "error"`, `log.level = "trace"`, `log.format = "json"`,
+		`safeguards.timeout = "1s"`, `jail.hide = ["/x"]`, `jail.mode = "dynamic"`, `jail.gate = ["/x"]`, `jail.debug = false`, `jail.containers = false`, `jail.run_32bit = false`, `bridge.cache = "none"`, `bridge.kind = "fuse"`, `log.level = "error"`, `log.level = "trace"`, `log.format = "json"`,
 		`classifier.destructive = ["make clean"]`, `classifier.auto_approve = "read-only"`, `mcp.timeout = "1m"`, `isolation = "vm"`, `vm.mode = "ephemeral"`,
 		`places.caches = "read-only"`, `places.home = "read-only"`,
 		`network.policy = "allowlist"`, `network.policy = "disabled"`, `network.deny = ["evil.test"]`, `commands.at_once = 8`, `commands.at_once = 1`,
@@ -270,7 +270,7 @@ timeout = "30s"
 		`undo.max_steps = 1`, `undo.max_step_bytes = 1`, `undo.max_age = "1s"`, `undo.max_uncompressed_bytes = 1`, `undo.symlinks = "ignore"`,
 		`undo.barriers = "warn"`, `undo.gitignore = true`, `safeguards.deletes = 0`, `safeguards.deletes = 101`, `safeguards.overwrite_bytes = 0`,
 		`safeguards.overwrite_bytes = -1`, `safeguards.overwrite_bytes = 1001`, `safeguards.timeout = "31s"`, `safeguards.exempt = ["**"]`, `safeguards.exempt = []`, `safeguards.protect = false`,
-		`steps.quiet = "1ms"`, `steps.quiet_max = "1s"`, `steps.ambient_idle = "1s"`, `notifications.desktop = "off"`, `jail.show = ["/root/.ssh"]`, `jail.debug = true`, `jail.containers = true`, `jail.agents = ["ssh"]`, `jail.allow_use = ["ssh:**"]`, `jail.devices = ["kvm"]`, `bridge.kind = "mediated"`, `bridge.posix_metadata = true`,
+		`steps.quiet = "1ms"`, `steps.quiet_max = "1s"`, `steps.ambient_idle = "1s"`, `notifications.desktop = "off"`, `jail.show = ["/root/.ssh"]`, `jail.debug = true`, `jail.containers = true`, `jail.run_32bit = true`, `jail.agents = ["ssh"]`, `jail.allow_use = ["ssh:**"]`, `jail.devices = ["kvm"]`, `bridge.kind = "mediated"`, `bridge.posix_metadata = true`,
 		`agent.command = ["x"]`, `mcp.socket = "/tmp/x"`, `mcp.timeout = "3m"`, `stdio.timeout = "1s"`, `classifier.max_bytes = 1`, `classifier.read_only = ["rm"]`, `classifier.write = ["rm"]`,
 		`profile = "codex"`, `places.overlay = ["/opt"]`, `places.rw = ["/opt"]`,
 		`network.policy = "open"`, `network.allow = ["*"]`, `network.publish = ["80:80"]`, `network.inject = ["a.test: A: $B"]`, `commands.at_once = 9`, `commands.at_once = -1`, `commands.at_once = 1001`,

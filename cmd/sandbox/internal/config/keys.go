@@ -249,6 +249,10 @@ func insideKeys() []Key {
 			Doc: "allow ptrace inside (strace, gdb)",
 		},
 		{
+			Name: "jail.run_32bit", Rule: Tighten, Flag: "32bit", tighter: onlyFalse,
+			Doc: "let 32-bit programs (i386) run, by the rules for those of 64 bits; the folders are then served over FUSE",
+		},
+		{
 			Name: "jail.containers", Rule: Tighten, Flag: "containers", tighter: onlyFalse,
 			Doc: "allow containers inside (podman, buildah): namespaces of the commands' own, which reach more of the kernel",
 		},

@@ -73,6 +73,7 @@ type Jail struct {
 	Mode             string // static or dynamic
 	Hide, Show, Gate []string
 	Debug            bool
+	Run32bit         bool
 	Agents, AllowUse []string
 	Devices          []string
 	Containers       bool

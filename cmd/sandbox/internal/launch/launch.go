@@ -64,7 +64,7 @@ func (l *Launcher) Config(dirs []api.Directory) api.Config {
 		CacheNone: l.Conf.Bridge.Cache == "none", PosixMetadata: l.Conf.Bridge.PosixMetadata,
 		Hide:  l.Conf.Jail.Hide,
 		Show:  l.Conf.Jail.Show,
-		Debug: l.Conf.Jail.Debug, Containers: l.Conf.Jail.Containers, Devices: l.Conf.Jail.Devices,
+		Debug: l.Conf.Jail.Debug, Programs32bit: l.Conf.Jail.Run32bit, Containers: l.Conf.Jail.Containers, Devices: l.Conf.Jail.Devices,
 		Umask:  uint32(l.Umask),
 		Logger: l.Log,
 	}

@@ -24,6 +24,8 @@ func Restrain(log *slog.Logger) {
 type filtered struct {
 	by    string // a runtime's name; empty: there is none
 	debug bool   // it lets tracing through
+	// it lets programs of 32 bits through
+	programs32bit bool
 }
 
 // lets returns an error if the filter is in the way of what commands of a session may do: they inherit it.
@@ -35,6 +37,8 @@ func (f *filtered) lets(cfg api.Config) error {
 		return fmt.Errorf("commands without isolation would inherit the filter of system calls that this program has put itself beneath for isolation %s: start another one for them: %w", f.by, hypervisor.ErrUnavailable)
 	case cfg.Debug && !f.debug:
 		return fmt.Errorf("a session without --debug was served here, and this program has put itself, and what it starts, beneath a filter that denies tracing: start another one: %w", hypervisor.ErrUnavailable)
+	case cfg.Programs32bit && !f.programs32bit:
+		return fmt.Errorf("a session without --32bit was served here, and this program has put itself, and what it starts, beneath a filter that knows calls of 64 bits alone: start another one: %w", hypervisor.ErrUnavailable)
 	}
 	return nil
 }
@@ -44,12 +48,12 @@ func (f *filtered) lets(cfg api.Config) error {
 // commands may do what the user may, so that there is none.
 func (f *filtered) load(cfg api.Config, started bool, log *slog.Logger) {
 	name := cfg.Runtime.Name()
-	if !filters.Supported || name == "none" || started == (name == "landlock") || f.by != "" && f.debug == cfg.Debug {
+	if !filters.Supported || name == "none" || started == (name == "landlock") || f.by != "" && f.debug == cfg.Debug && f.programs32bit == cfg.Programs32bit {
 		return
 	}
-	if err := filters.UntracedFilter(filters.Supervisor(cfg.Debug)); err != nil {
+	if err := filters.UntracedFilter(filters.Supervisor(cfg.Debug, cfg.Programs32bit)); err != nil {
 		log.Warn("the supervisor has no filter for its own system calls", "component", "control", "err", err)
 		return
 	}
-	f.by, f.debug = name, cfg.Debug
+	f.by, f.debug, f.programs32bit = name, cfg.Debug, cfg.Programs32bit
 }
