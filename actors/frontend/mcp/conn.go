@@ -48,6 +48,8 @@ type transport struct {
 	close func() error
 	// session is the one that calls work on, or nil; the function may be nil.
 	session func() api.Live
+	// refused hears of each message that is answered with an error of the protocol; nil: nobody does.
+	refused func(code int64)
 }
 
 // Connect implements [sdk.Transport].
@@ -237,6 +239,7 @@ func (c *conn) message(ctx context.Context, text []byte) (jsonrpc.Message, error
 
 // refuse answers a message that the SDK does not get to see.
 func (c *conn) refuse(id json.RawMessage, code int64, text string) error {
+	c.note(code)
 	if id == nil {
 		id = json.RawMessage("null")
 	}
@@ -247,6 +250,13 @@ func (c *conn) refuse(id json.RawMessage, code int64, text string) error {
 		return err
 	}
 	return c.send(b)
+}
+
+// note tells of a refusal.
+func (c *conn) note(code int64) {
+	if c.t.refused != nil {
+		c.t.refused(code)
+	}
 }
 
 // told is an error with the text that a client gets: the SDK's repeat whatever name was wrong.
@@ -268,6 +278,11 @@ func (c *conn) Write(_ context.Context, msg jsonrpc.Message) error {
 	r, answers := msg.(*jsonrpc.Response)
 	if answers && r.Error != nil {
 		msg = &jsonrpc.Response{ID: r.ID, Error: told(r.Error), Extra: r.Extra}
+		code := int64(jsonrpc.CodeInternalError)
+		if wire := (*jsonrpc.Error)(nil); errors.As(r.Error, &wire) {
+			code = wire.Code
+		}
+		c.note(code)
 	}
 	b, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {

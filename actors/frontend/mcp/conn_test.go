@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -69,10 +71,31 @@ func (w *wire) receive() answer {
 	return a
 }
 
-// MC-01: what is no proper request is answered as JSON-RPC has it, and the
+// syncBuffer is a log that a test reads while it is written.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+// take returns what was written since it was called last.
+func (s *syncBuffer) take() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.b.Reset()
+	return s.b.String()
+}
+
+// MC-01: what is no proper request is answered as JSON-RPC has it and logged by its code, and the
 // connection goes on.
 func TestMC01JSONRPC(t *testing.T) {
-	w := dialWire(t, newServer(t, newFake(t), nil))
+	var log syncBuffer
+	w := dialWire(t, newServer(t, newFake(t), func(o *Options) { o.Logger = slog.New(slog.NewJSONHandler(&log, nil)) }))
 	for _, c := range []struct {
 		name, line string
 		id         string
@@ -103,6 +126,10 @@ func TestMC01JSONRPC(t *testing.T) {
 		a := w.receive()
 		if string(a.ID) != c.id || a.Error == nil || a.Error.Code != c.code || !strings.Contains(a.Error.Message, c.message) {
 			t.Errorf("%s: id %s, %+v", c.name, a.ID, a.Error)
+		}
+		want := fmt.Sprintf(`"msg":"request refused","code":%d,"component":"mcp"}`, c.code)
+		if got := log.take(); strings.Count(got, "request refused") != 1 || !strings.Contains(got, want) || strings.Contains(got, "no/such") {
+			t.Errorf("%s: the log has %q, want %s and nothing of the client's", c.name, got, want)
 		}
 	}
 	w.send("\r\n  ")

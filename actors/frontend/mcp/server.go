@@ -135,6 +135,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 // serve serves one connection.
 func (s *Server) serve(ctx context.Context, t *transport) error {
 	t.session = s.o.Session
+	t.refused = func(code int64) { s.log.Info("request refused", "code", code) } // no text of a client's: it may be anything
 	c := t.open()
 	c.join(ctx)
 	defer c.leave()

@@ -121,6 +121,7 @@ func addRaw[In, Out any](s *Server, d definition, h func(ctx context.Context, re
 	s.sdk.AddTool(tool, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		in, err := arguments[In](req.Params.Arguments, resolved)
 		if err != nil {
+			s.log.InfoContext(s.correlate(ctx), "tool call failed", "op", d.name, "err", "invalid arguments") // which they are is the client's
 			return failed(fmt.Errorf("invalid arguments: %s; nothing was done. %s takes %s", wrong(err), d.name, takes))
 		}
 		ctx = s.correlate(ctx)
