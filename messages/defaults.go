@@ -9,6 +9,8 @@ const (
 	Commands = 256
 	// DecisionTime is how long a person has for a decision; what is held is denied then.
 	DecisionTime = 30 * time.Second
+	// ToolTime is how long a command of an MCP client has that says nothing of it.
+	ToolTime = 2 * time.Minute
 	// MaxDirectories is how many working folders a session has at most: the specification's limit.
 	MaxDirectories = 8
 )

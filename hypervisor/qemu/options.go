@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network"
 )
 
@@ -19,12 +20,10 @@ const EmulatorUID = 61001
 // started by root himself; the bridge maps it.
 const AnonymousUID = 61000
 
-// Defaults and limits of [Options].
+// Limits of [Options].
 const (
-	DefaultMemoryBytes = 1 << 30
-	MinMemoryBytes     = 128 << 20
-	DefaultBootTimeout = 60 * time.Second
-	MaxCPUs            = 64
+	MinMemoryBytes = 128 << 20
+	MaxCPUs        = 64
 )
 
 // Image is what a machine boots. The files are the caller's until Start closes
@@ -50,11 +49,11 @@ type Options struct {
 	Arch string
 	// Accel is auto (KVM where it works), kvm or tcg (emulation).
 	Accel string
-	// MemoryBytes of the guest, rounded down to MiB ([DefaultMemoryBytes] if 0).
+	// MemoryBytes of the guest, rounded down to MiB ([hypervisor.MachineBytes] if 0).
 	MemoryBytes int64
 	// CPUs of the guest; 0: all of the host's up to 4, one when emulating.
 	CPUs int
-	// BootTimeout bounds the time to the guest's hello ([DefaultBootTimeout] if 0).
+	// BootTimeout bounds the time to the guest's hello ([hypervisor.MachineBoot] if 0).
 	BootTimeout time.Duration
 	// NineP serves the folders by 9P over a network device ([cable]) instead of
 	// virtio-fs: for systems and emulators without vhost-user. The guest's kernel
@@ -83,10 +82,10 @@ type Options struct {
 // check fills in defaults.
 func (o *Options) check() error {
 	if o.MemoryBytes == 0 {
-		o.MemoryBytes = DefaultMemoryBytes
+		o.MemoryBytes = hypervisor.MachineBytes
 	}
 	if o.BootTimeout == 0 {
-		o.BootTimeout = DefaultBootTimeout
+		o.BootTimeout = hypervisor.MachineBoot
 	}
 	if o.Accel == "" {
 		o.Accel = "auto"

@@ -14,17 +14,17 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/messages/logctx"
 	"github.com/codeagent/sandbox/supervision"
 )
 
 // Times and numbers; see docs/mcp.md.
 const (
-	DefaultTimeout = 2 * time.Minute  // of a command
-	MaxTimeout     = time.Hour        // that a client may ask for
-	undoWait       = 30 * time.Second // how long an undo waits for its turn
-	maxJobs        = 32               // jobs that a handle names
-	jobRetention   = 10 * time.Minute // of a result that nobody has fetched
+	MaxTimeout   = time.Hour        // that a client may ask for
+	undoWait     = 30 * time.Second // how long an undo waits for its turn
+	maxJobs      = 32               // jobs that a handle names
+	jobRetention = 10 * time.Minute // of a result that nobody has fetched
 )
 
 // Options make a [Server].
@@ -40,7 +40,7 @@ type Options struct {
 	// Version is told to clients.
 	Version string
 	// DefaultTimeout is a command's without a timeout of its own; 0 means
-	// [DefaultTimeout].
+	// [messages.ToolTime].
 	DefaultTimeout time.Duration
 	// Clock is injected by tests; nil means the real one.
 	Clock api.Clock
@@ -81,7 +81,7 @@ func New(o Options) *Server {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.DefaultTimeout == 0 {
-		o.DefaultTimeout = DefaultTimeout
+		o.DefaultTimeout = messages.ToolTime
 	}
 	if o.Remove == nil {
 		o.Remove = os.Remove

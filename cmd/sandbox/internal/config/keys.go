@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network/inject"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 	"github.com/codeagent/sandbox/messages"
@@ -465,6 +466,9 @@ func injectable(c *Config) error {
 	return nil
 }
 
+// ClassifierBytes is how much of a command's text the classifier looks at, where nothing else is set.
+const ClassifierBytes = 32 << 10
+
 // Default is what holds when no file and no flag says anything.
 func Default() Config {
 	log := undolog.DefaultLimits()
@@ -479,10 +483,10 @@ func Default() Config {
 		Commands:      Commands{AtOnce: messages.Commands},
 		Limits:        Limits{PIDs: 4096},
 		Bridge:        Bridge{Kind: "auto", Cache: "auto"},
-		MCP:           MCP{Timeout: Duration(120e9)},
+		MCP:           MCP{Timeout: Duration(messages.ToolTime)},
 		Notifications: struct{ Desktop string }{"auto"},
-		Classifier:    Classifier{AutoApprove: "all", MaxBytes: 32 << 10},
+		Classifier:    Classifier{AutoApprove: "all", MaxBytes: ClassifierBytes},
 		Network:       Network{Policy: "disabled"},
-		VM:            VM{Memory: 1 << 30, Acceleration: "auto", FSBackend: "virtiofs", BootTimeout: Duration(60e9), Mode: "ephemeral", DiskSize: 16 << 30},
+		VM:            VM{Memory: hypervisor.MachineBytes, Acceleration: "auto", FSBackend: "virtiofs", BootTimeout: Duration(hypervisor.MachineBoot), Mode: "ephemeral", DiskSize: 16 << 30},
 	}
 }

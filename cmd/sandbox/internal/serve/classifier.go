@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/fsbridge/texts"
 )
 
@@ -73,12 +74,9 @@ type ClassifierConfig struct {
 	Write       []string `toml:"write" json:"write,omitempty"`
 	Destructive []string `toml:"destructive" json:"destructive,omitempty"`
 	// MaxBytes is how much of a command is looked at; what is longer is at least
-	// [WriteClass], with a warning. 0 means [DefaultClassifierBytes].
+	// [WriteClass], with a warning. 0 means [config.ClassifierBytes].
 	MaxBytes int `toml:"max_bytes" json:"max_bytes,omitempty"`
 }
-
-// DefaultClassifierBytes is what Config.MaxBytes is by default.
-const DefaultClassifierBytes = 32 << 10
 
 // Classified is what is said of a command.
 type Classified struct {
@@ -171,7 +169,7 @@ func NewClassifier(c ClassifierConfig) (*Classifier, error) {
 func (k *Classifier) Classify(command string) Classified {
 	limit := k.max
 	if limit <= 0 {
-		limit = DefaultClassifierBytes
+		limit = config.ClassifierBytes
 	}
 	c := &collector{k: k, budget: 4 * limit, parse: 8 * limit}
 	text := command
