@@ -82,9 +82,9 @@ func (b *birth) kill() {
 
 const (
 	capBits = 64
-	// noRootPowers are the securebits NOROOT, NO_SETUID_FIXUP and NO_CAP_AMBIENT_RAISE,
-	// locked, and KEEP_CAPS locked off.
-	noRootPowers = 1 | 1<<1 | 1<<2 | 1<<3 | 1<<5 | 1<<6 | 1<<7
+	// noRootPowers are the securebits NOROOT, NO_SETUID_FIXUP and NO_CAP_AMBIENT_RAISE, locked. KEEP_CAPS is not: there is nothing to
+	// keep, and programs that give up rights (ping, daemons) set it first, and end where they may not.
+	noRootPowers = 1 | 1<<1 | 1<<2 | 1<<3 | 1<<6 | 1<<7
 )
 
 // restrict takes rights off the thread. The last thing is the filter: from then on, calls

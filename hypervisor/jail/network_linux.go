@@ -159,6 +159,9 @@ func (p *planner) addResolver(n *network.Guest) (warning string) {
 		return ""
 	}
 	path := followLinks(resolvConf)
+	if p.concealed(path) {
+		return resolvConf + " is hidden: programs inside cannot look names up"
+	}
 	m := mount{op: opFile, path: path, content: n.ResolvConf(), make: p.isCovered(path) && !p.inShare(path)}
 	if _, err := os.Lstat(path); !m.make && (err != nil || p.inShare(path)) {
 		return "this machine has no " + resolvConf + " that could be replaced: programs inside cannot look names up"
@@ -173,7 +176,7 @@ func (p *planner) addTrust(n *network.Guest) error {
 		return nil
 	}
 	path := followLinks(n.TrustFile)
-	if st, err := os.Lstat(path); err != nil || !st.Mode().IsRegular() || p.inShare(path) || p.isCovered(path) {
+	if st, err := os.Lstat(path); err != nil || !st.Mode().IsRegular() || p.inShare(path) || p.isCovered(path) || p.concealed(path) {
 		return fmt.Errorf("the certificates in %s cannot be added to inside: it must be a file, outside of the working folders and of what is hidden", n.TrustFile)
 	}
 	p.add(mount{op: opFile, path: path, content: n.Trust})

@@ -414,7 +414,7 @@ type line struct{ path, text string }
 func (p *planner) addLines(lines []line) error {
 	for _, l := range lines {
 		data, err := os.ReadFile(l.path)
-		if errors.Is(err, os.ErrNotExist) || p.inShare(l.path) {
+		if errors.Is(err, os.ErrNotExist) || p.inShare(l.path) || p.concealed(places.ResolveMount(l.path)) {
 			continue
 		}
 		if err != nil {
