@@ -64,7 +64,7 @@ func (s *Session) props(name string, strategy *supervision.Strategy, onPanic fun
 		panicLog = s.cfg.PanicLog
 	}
 	return supervision.Props(supervision.Spec{
-		Node: node, Strategy: strategy, Logger: s.cfg.Logger, PanicLog: panicLog, OnPanic: onPanic,
+		Node: node, Clock: s.clock, Strategy: strategy, Logger: s.cfg.Logger, PanicLog: panicLog, OnPanic: onPanic,
 		New: func() actor.Actor { return produce(node) },
 	}, messages.ErrCrashed)
 }

@@ -275,13 +275,16 @@ func (s *Session) Decide(ctx context.Context, r api.DecideRequest) error {
 
 // Inspect implements [api.Service].
 func (s *Session) Inspect(context.Context) (api.Tree, error) {
-	return api.Tree{Session: s.id, At: s.clock.Now(), Root: treeNode(s.tree.Snapshot(s.path("")))}, nil
+	return api.Tree{Session: s.id, At: s.clock.Now(), Root: treeNode(s.tree.Snapshot(s.path(""), s.clock.Now()))}, nil
 }
 
 func treeNode(n supervision.Snapshot) api.TreeNode {
 	t := api.TreeNode{
 		Name: n.Name, PID: n.PID, State: n.State, Mailbox: n.Mailbox, Restarts: n.Restarts,
 		LastError: n.LastError, Holds: n.Holds, BytesHeld: n.BytesHeld, Facts: n.Facts,
+	}
+	for _, m := range n.Heard {
+		t.Messages = append(t.Messages, api.ActorMessage{Type: m.Type, At: m.At, TookMicroseconds: m.Took.Microseconds(), Running: m.Running, Panicked: m.Panicked})
 	}
 	for _, c := range n.Children {
 		t.Children = append(t.Children, treeNode(c))

@@ -18,7 +18,10 @@ func (s *Session) decided(ctx context.Context, question *messages.Ask) (*message
 	question.Token = sessionToken | s.questions.Add(1)
 	question.Answer = func(m any) {
 		if a, ok := m.(*messages.Answer); ok {
-			answered <- a
+			select {
+			case answered <- a:
+			default: // the first one counts: a crash may deny what was denied already
+			}
 		}
 	}
 	s.asks()(question)

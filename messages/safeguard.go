@@ -103,6 +103,17 @@ type Process struct {
 // and the tool.
 type Asker struct{ Frontend, RequestID, Tool string }
 
+// Fail denies what was asked: the actor that would have asked somebody crashed on it, or has stopped.
+func (a *Ask) Fail(err error) {
+	by := ByCrash
+	if errors.Is(err, ErrStopped) {
+		by = ByShutdown
+	}
+	if a.Answer != nil {
+		a.Answer(&Answer{Token: a.Token, By: by})
+	}
+}
+
 // LogValue leaves the paths out.
 func (a *Ask) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("kind", a.Kind), slog.Int64("step_id", a.Step),

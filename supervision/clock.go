@@ -49,6 +49,9 @@ func (t *Timer) Reset(d time.Duration) {
 
 // Stop disarms the timer and makes ticks on their way stale.
 func (t *Timer) Stop() {
+	if t == nil { // of an actor that crashed before it had one
+		return
+	}
 	if t.stop != nil {
 		t.stop()
 		t.stop = nil

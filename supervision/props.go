@@ -20,6 +20,8 @@ type Spec struct {
 	Node *Node
 	// New makes a fresh instance; it is called again for each restart.
 	New func() actor.Actor
+	// Clock gives the times of its messages; nil: [RealClock].
+	Clock Clock
 	// Strategy supervises the children.
 	Strategy *Strategy
 	Logger   *slog.Logger
@@ -68,6 +70,10 @@ func Props(s Spec, crashed error) *actor.Props {
 }
 
 func (s Spec) observe(crashed error) actor.ReceiverMiddleware {
+	clock := s.Clock
+	if clock == nil {
+		clock = RealClock{}
+	}
 	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
 			switch env.Message.(type) {
@@ -81,14 +87,29 @@ func (s Spec) observe(crashed error) actor.ReceiverMiddleware {
 				}
 			}
 			defer func() {
-				if r := recover(); r != nil {
+				r := recover()
+				s.Node.done(clock.Now(), r != nil)
+				if r != nil {
 					s.panicked(ctx.Self().GetId(), env.Message, r, crashed)
-					panic(r)
+					if !leaves(env.Message) {
+						panic(r)
+					}
 				}
 			}()
+			s.Node.hear(env.Message, clock.Now())
 			next(ctx, env)
 		}
 	}
+}
+
+// leaves tells whether an actor that handles the message is about to end. A panic then is reported, and no failure:
+// the library would neither restart nor stop the actor, and its parent would wait for it.
+func leaves(msg any) bool {
+	switch msg.(type) {
+	case *actor.Restarting, *actor.Stopping, *actor.Stopped:
+		return true
+	}
+	return false
 }
 
 func (s Spec) panicked(id string, msg, reason any, crashed error) {

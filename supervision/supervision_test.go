@@ -187,7 +187,7 @@ func TestTree(t *testing.T) {
 	n.SetFact("step", "7")
 	n.SetLive(func(s *supervision.Snapshot) { s.Mailbox = 5 })
 	tree.Node("session/x/directory/1/interceptor").SetError("oops")
-	s := tree.Snapshot("session/x")
+	s := tree.Snapshot("session/x", time.Now())
 	if s.Name != "x" || s.State != "active" || len(s.Children) != 1 || len(s.Children[0].Children) != 2 {
 		t.Fatalf("%+v", s)
 	}

@@ -5,13 +5,16 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // Tree is the live actor tree, for inspection. Nodes register by path
 // ("session/directory/0/interceptor"). It is safe for concurrent use.
 type Tree struct {
-	mu    sync.Mutex
-	nodes map[string]*Node
+	mu       sync.Mutex
+	nodes    map[string]*Node
+	observer atomic.Pointer[observed]
 }
 
 // NewTree makes an empty tree.
@@ -21,6 +24,9 @@ func NewTree() *Tree { return &Tree{nodes: map[string]*Node{}} }
 // restarts of the actor. Methods are safe for concurrent use; a nil Node
 // ignores everything.
 type Node struct {
+	tree *Tree
+	path string
+
 	mu        sync.Mutex
 	pid       string
 	state     string
@@ -31,6 +37,7 @@ type Node struct {
 	facts     map[string]string
 	mailbox   func() int
 	live      func(*Snapshot)
+	heard     heard
 }
 
 // Snapshot is the state of a node and of what is below it.
@@ -44,7 +51,9 @@ type Snapshot struct {
 	Holds     int
 	BytesHeld int64
 	Facts     map[string]string
-	Children  []Snapshot
+	// Heard are the last messages of the actor, the oldest first.
+	Heard    []Heard
+	Children []Snapshot
 }
 
 // Node returns the node of that path, and makes it if it is missing.
@@ -53,7 +62,7 @@ func (t *Tree) Node(path string) *Node {
 	defer t.mu.Unlock()
 	n := t.nodes[path]
 	if n == nil {
-		n = &Node{state: "starting"}
+		n = &Node{tree: t, path: path, state: "starting"}
 		t.nodes[path] = n
 	}
 	return n
@@ -118,11 +127,11 @@ func (n *Node) with(f func()) {
 	f()
 }
 
-func (n *Node) snapshot(name string) Snapshot {
+func (n *Node) snapshot(name string, now time.Time) Snapshot {
 	n.mu.Lock()
 	s := Snapshot{
 		Name: name, PID: n.pid, State: n.state, Restarts: n.restarts, LastError: n.lastError,
-		Holds: n.holds, BytesHeld: n.bytes, Facts: maps.Clone(n.facts),
+		Holds: n.holds, BytesHeld: n.bytes, Facts: maps.Clone(n.facts), Heard: n.heard.list(now),
 	}
 	mailbox, live := n.mailbox, n.live
 	n.mu.Unlock()
@@ -135,21 +144,21 @@ func (n *Node) snapshot(name string) Snapshot {
 	return s
 }
 
-// Snapshot returns the tree below (and with) root.
-func (t *Tree) Snapshot(root string) Snapshot {
+// Snapshot returns the tree below (and with) root, as it is now.
+func (t *Tree) Snapshot(root string, now time.Time) Snapshot {
 	t.mu.Lock()
 	paths := slices.Sorted(maps.Keys(t.nodes))
 	nodes := maps.Clone(t.nodes)
 	t.mu.Unlock()
-	return build(root, paths, nodes)
+	return build(root, now, paths, nodes)
 }
 
-func build(path string, paths []string, nodes map[string]*Node) Snapshot {
+func build(path string, now time.Time, paths []string, nodes map[string]*Node) Snapshot {
 	n := nodes[path]
 	if n == nil {
 		n = &Node{}
 	}
-	s := n.snapshot(path[strings.LastIndexByte(path, '/')+1:])
+	s := n.snapshot(path[strings.LastIndexByte(path, '/')+1:], now)
 	last := ""
 	for _, p := range paths {
 		rest, below := strings.CutPrefix(p, path+"/")
@@ -159,7 +168,7 @@ func build(path string, paths []string, nodes map[string]*Node) Snapshot {
 		child, _, _ := strings.Cut(rest, "/")
 		if child != last {
 			last = child
-			s.Children = append(s.Children, build(path+"/"+child, paths, nodes))
+			s.Children = append(s.Children, build(path+"/"+child, now, paths, nodes))
 		}
 	}
 	return s

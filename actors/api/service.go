@@ -268,7 +268,18 @@ type TreeNode struct {
 	Holds     int               `json:"holds,omitempty"`
 	BytesHeld int64             `json:"bytes_in_flight,omitempty"`
 	Facts     map[string]string `json:"facts,omitempty"`
-	Children  []TreeNode        `json:"children,omitempty"`
+	// Messages are the last that the actor took from its mailbox, the oldest first: at most 24.
+	Messages []ActorMessage `json:"messages,omitempty"`
+	Children []TreeNode     `json:"children,omitempty"`
+}
+
+// ActorMessage is a message that an actor has taken from its mailbox, without what it holds.
+type ActorMessage struct {
+	Type             string    `json:"type"` // with its package: "interceptor.Close"
+	At               time.Time `json:"at"`
+	TookMicroseconds int64     `json:"took_us"` // so far, while Running
+	Running          bool      `json:"running,omitempty"`
+	Panicked         bool      `json:"panicked,omitempty"`
 }
 
 // SessionInfo names a running session.

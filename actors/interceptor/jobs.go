@@ -45,6 +45,9 @@ type jobDone struct {
 	crash error
 }
 
+// Fail answers whoever waits for the job, if the actor crashes on the news of its end: the news is lost then.
+func (m *jobDone) Fail(err error) { m.j.answer(err) }
+
 func (q *jobs) exclusive() bool { return q.running != nil && !q.running.background }
 func (q *jobs) lifecycle() bool { return q.running != nil }
 func (q *jobs) waiting() bool   { return q.ready && q.running == nil }

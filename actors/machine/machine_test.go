@@ -76,7 +76,7 @@ func start(t *testing.T) (g *frozen, tell func(any), node func() supervision.Sna
 	if res := actortest.Within(t, "start", r.C()); res.Err != nil {
 		t.Fatal(res.Err)
 	}
-	return g, tell, func() supervision.Snapshot { return tree.Snapshot("machine") }
+	return g, tell, func() supervision.Snapshot { return tree.Snapshot("machine", time.Now()) }
 }
 
 func (g *frozen) expect(t *testing.T, name string) {

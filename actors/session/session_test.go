@@ -93,7 +93,7 @@ func TestRestartKeepsState(t *testing.T) {
 		t.Errorf("%+v", now)
 	}
 	if r.tree.Node("root").State() != "active" || r.tree.Node("root").Restarts() != 1 {
-		t.Errorf("%+v", r.tree.Snapshot("root"))
+		t.Errorf("%+v", r.tree.Snapshot("root", time.Now()))
 	}
 	if err := r.move(Failed); err != nil {
 		t.Error(err)
@@ -144,7 +144,7 @@ func TestFrontends(t *testing.T) {
 		return a, p, stopped
 	}
 	nodes := func() []supervision.Snapshot {
-		s := r.tree.Snapshot("root")
+		s := r.tree.Snapshot("root", time.Now())
 		if len(s.Children) == 0 {
 			return nil
 		}

@@ -103,7 +103,7 @@ func (a *Actor) end() {
 func (a *Actor) onFinish(m *Finish) {
 	i := slices.Index(a.running, m.Lease)
 	if a.phase != running || i < 0 {
-		m.Reply.Fail(fmt.Errorf("%w: step %d is not open", messages.ErrStopped, m.Lease.Step))
+		m.Reply.Fail(fmt.Errorf("%w: step %d was rolled back", messages.ErrCrashed, m.Lease.Step))
 		return
 	}
 	a.running = slices.Delete(a.running, i, i+1)

@@ -129,6 +129,9 @@ func (t *turn) writes() bool {
 type Holder struct {
 	turn *turn
 	over bool // it takes no more commands
+	// rolling is in how many folders the step of an instance that has crashed is still being rolled back. Who answers
+	// counts: it may be that no instance lives just then.
+	rolling atomic.Int32
 }
 
 // Steps is how others ask the steps actor. It is safe for concurrent use.
@@ -243,6 +246,9 @@ func (a *Actor) joins(m *Open) bool {
 // refuses tells whether m, which does not wait, has to. A command that shares waits
 // for the end of a step all the same: no command runs then.
 func (a *Actor) refuses(m *Open) bool {
+	if len(a.o.Holder.turn.leases) == 0 { // nobody has the folders: what a crash has left is rolled back, which ends by itself
+		return false
+	}
 	command := a.o.Holder.turn.open.Kind == Command
 	switch {
 	case m.Kind != Command:
@@ -349,7 +355,7 @@ func (a *Actor) onWithdraw(m *withdraw) {
 // ends.
 func (a *Actor) sweep() {
 	t := a.o.Holder.turn
-	if t == nil {
+	if t == nil || a.o.Holder.rolling.Load() > 0 {
 		return
 	}
 	t.leases = slices.DeleteFunc(t.leases, func(l *Lease) bool { return l.left.Load() })
@@ -394,8 +400,10 @@ func (a *Actor) abandon(why error) {
 	switch {
 	case t == nil:
 	case !t.granted: // and nobody will leave
-		a.o.Holder.turn = nil
 		t.open.Fail(why)
+		if t.leases, t.last, t.takes = nil, false, false; a.o.Holder.rolling.Load() == 0 {
+			a.o.Holder.turn = nil
+		}
 	default:
 		t.takes = false
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
@@ -13,7 +14,7 @@ import (
 
 // waiters is how many wait.
 func (r *rig) waiters() int {
-	n, _ := strconv.Atoi(r.tree.Snapshot("steps").Facts["queue"]) // none: 0
+	n, _ := strconv.Atoi(r.tree.Snapshot("steps", time.Now()).Facts["queue"]) // none: 0
 	return n
 }
 

@@ -180,6 +180,9 @@ func (a *Actor) release(why error) {
 	if a.begun != nil && a.o.Holder.turn.granted {
 		a.begun(messages.ErrCrashed)
 	}
+	if a.id != 0 {
+		a.o.Holder.rolling.Store(int32(len(a.o.Directories)))
+	}
 	a.abandon(why)
 	for _, m := range a.finishes {
 		m.Fail(messages.ErrCrashed)
@@ -193,8 +196,13 @@ func (a *Actor) release(why error) {
 	if a.id == 0 {
 		return
 	}
+	h, tell := a.o.Holder, a.tell
 	for _, d := range a.o.Directories {
-		d.Abort(a.id, func(error) {})
+		d.Abort(a.id, func(error) {
+			if h.rolling.Add(-1) == 0 {
+				tell(&leave{}) // the next instance gives the folders to whoever waits
+			}
+		})
 	}
 	a.end()
 }

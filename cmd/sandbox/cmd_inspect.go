@@ -16,11 +16,12 @@ import (
 )
 
 func (a *app) inspectCommand() *cobra.Command {
-	var watch bool
+	var watch, messages bool
 	cmd := &cobra.Command{
 		Use:   "inspect [SESSION]",
 		Short: "Show the live parts of a running session",
-		Long: "Show the live parts of a running session: their state, queues, restarts and held operations.\n" +
+		Long: "Show the live parts of a running session: their state, queues, restarts and held operations. With --messages and\n" +
+			"--watch also the messages that each part took last, with their times.\n" +
 			"Without SESSION: the one that has the working folder open, or the only one that runs.",
 		Args: checkArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -42,10 +43,14 @@ func (a *app) inspectCommand() *cobra.Command {
 			if a.flags.json {
 				return a.out.JSON(tree)
 			}
-			return a.out.Table(func(w io.Writer) { console.WriteTree(w, tree) })
+			if err := a.out.Table(func(w io.Writer) { console.WriteTree(w, tree) }); err != nil || !messages {
+				return err
+			}
+			return a.out.Table(func(w io.Writer) { fmt.Fprintln(w); console.WriteMessages(w, tree, 0) })
 		},
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "keep showing, as a full-screen view (q to leave)")
+	cmd.Flags().BoolVar(&messages, "messages", false, "show the messages that each part took last, with their times; --json always has them")
 	return cmd
 }
 

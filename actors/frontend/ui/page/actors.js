@@ -9,6 +9,7 @@ export class ActorsView {
     this.app = app;
     this.session = params.session;
     this.restarts = new Map();
+    this.open = new Set(); // whose messages are shown
     this.tree = h("ul", { class: "actors", role: "list" });
     this.problem = h("div");
     this.at = h("span", { class: "dim" });
@@ -56,8 +57,19 @@ export class ActorsView {
       h("span", { class: "queue", title: "messages that wait", "aria-label": "queue " + n.mailbox }, h("span", { class: "fillbar", style: { width: Math.min(100, Math.log2(1 + n.mailbox) * 10) + "%" } }), h("span", { class: "n" }, "queue " + n.mailbox)),
       n.restarts > 0 && h("span", { class: "tag bad" }, "restarts " + n.restarts), n.holds > 0 && h("span", { class: "tag held" }, "holds " + n.holds), n.bytes_in_flight > 0 && h("span", { class: "dim" }, bytes(n.bytes_in_flight) + " held"),
       facts.map(([k, v]) => h("span", { class: "dim fact" }, k.replaceAll("_", " ") + " ", h("b", null, oneLine(v)))),
-      n.last_error && h("span", { class: "error" }, oneLine(n.last_error))),
+      n.last_error && h("span", { class: "error" }, oneLine(n.last_error)), this.messages(n, key)),
     n.children?.length > 0 && h("ul", { role: "list" }, n.children.map((c) => this.node(c, key))));
+  }
+
+  // messages are the last that the actor took, the newest first; what is open stays open when the tree is drawn anew.
+  messages(n, key) {
+    if (!n.messages?.length) return null;
+    const last = n.messages.at(-1);
+    const el = h("details", { class: "messages", open: this.open.has(key), ontoggle: () => this.open[el.open ? "add" : "delete"](key) },
+      h("summary", { class: "dim" }, "last message ", h("b", null, oneLine(last.type)), " at " + clock(last.at)),
+      h("ol", null, n.messages.toReversed().map((m) => h("li", { class: m.panicked ? "error" : "" },
+        clock(m.at) + " ", h("code", null, oneLine(m.type)), m.panicked ? " crashed" : m.running ? " still working" : " " + m.took_us + " µs"))));
+    return el;
   }
 
   event(e) {

@@ -103,6 +103,11 @@ func (w *watcher) text() string {
 	for _, p := range w.pending {
 		b.WriteString("\nwaiting: " + p.ID + "  " + Shown(p.Message) + "  (sandbox approve " + p.ID + " | sandbox deny " + p.ID + ")")
 	}
+	if room := w.height - bytes.Count(b.Bytes(), []byte("\n")) - 3; room > 0 { // the newest messages, as many as there is room for
+		b.WriteString("\n")
+		WriteMessages(tw, w.tree, room)
+		_ = tw.Flush()
+	}
 	lines := strings.Split(b.String(), "\n")
 	w.top = min(w.top, max(0, len(lines)-w.height))
 	lines = lines[w.top:]
