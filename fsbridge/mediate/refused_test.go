@@ -28,7 +28,7 @@ func TestIsThere(t *testing.T) {
 		native      bool
 	}{{77, 0, false}, {77, 9, true}, {78, 0, true}, {79, 0, true}, {1, 0, true}, {-77, 0, true}, {0, 0, true}} {
 		c := &call{s: s}
-		c.n.Data.NR, c.n.Data.Args[0], c.n.Data.Args[1] = unix.SYS_KILL, uint64(k.pid), uint64(k.signal)
+		c.n.Data.Arch, c.n.Data.NR, c.n.Data.Args[0], c.n.Data.Args[1] = nativeArch, unix.SYS_KILL, uint64(k.pid), uint64(k.signal)
 		if a := c.perform(); a.native != k.native || a.errno != 0 {
 			t.Errorf("kill(%d, %d): %+v", k.pid, k.signal, a)
 		}
