@@ -83,6 +83,12 @@ func NewFor(data int) (*Script, error) {
 	return s, nil
 }
 
+// Again empties a script, which nothing uses any more, for another [Bare] writer.
+func (s *Script) Again() { s.n, s.failed, s.errno, s.Noted = 0, 0, 0, false }
+
+// Room is how many bytes of data the script has room for.
+func (s *Script) Room() int { return int(s.room) }
+
 // sizeFor is how much memory a script has, which ends with its data.
 func sizeFor(data uint32) uintptr { return unsafe.Offsetof(Script{}.data) + uintptr(data) }
 
@@ -231,7 +237,8 @@ func (w *Writer) Bytes(b []byte) uintptr {
 		return 0
 	}
 	copy(w.s.data[at:], b)
-	w.used = at + len(b) + 1 // at least one, so that no two are at one address; it is zero
+	w.s.data[at+len(b)] = 0
+	w.used = at + len(b) + 1 // at least one, so that no two are at one address
 	return uintptr(unsafe.Pointer(&w.s.data[at]))
 }
 

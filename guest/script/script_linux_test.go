@@ -107,6 +107,9 @@ func TestScriptClones(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Free()
+			Bare(s).Text(strings.Repeat("\xff", 1<<11)) // what was written before does not show
+			s.n, s.failed, s.Noted = 9, 9, true
+			s.Again()
 			w := Bare(s)
 			at, number := w.Word(0)
 			ended, status := w.Word(1)

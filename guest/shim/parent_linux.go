@@ -48,7 +48,7 @@ func (c *command) startBelow(path string, argv []string, attr *syscall.ProcAttr)
 	defer unix.Close(pipe[0])
 	done := sync.OnceFunc(func() { _ = unix.Close(pipe[1]) })
 	defer done()
-	s, err := script.NewFor(roomFor(argv, attr.Env))
+	s, err := c.s.script(roomFor(argv, attr.Env))
 	if err != nil {
 		return 0, err
 	}
@@ -56,7 +56,7 @@ func (c *command) startBelow(path string, argv []string, attr *syscall.ProcAttr)
 	p := &parent{script: s}
 	b := birth{Writer: w, c: c, path: path, argv: argv, attr: attr, pipe: pipe[1]}
 	if p.child, p.status = b.write(); w.Err != nil {
-		s.Free()
+		c.s.giveBack(s)
 		return 0, w.Err
 	}
 	syscall.ForkLock.Lock()
@@ -64,13 +64,13 @@ func (c *command) startBelow(path string, argv []string, attr *syscall.ProcAttr)
 	syscall.ForkLock.Unlock()
 	done() // so that the pipe's end is theirs
 	if errno != 0 {
-		s.Free()
+		c.s.giveBack(s)
 		return 0, errno
 	}
 	hear(pipe[0])
 	if err := w.Failure(); err != nil {
 		c.s.bury(pid)
-		s.Free()
+		c.s.giveBack(s)
 		if e, ok := errors.AsType[*script.Error](err); ok && e.What == executing {
 			return 0, e.Err
 		}
@@ -99,6 +99,43 @@ func (s *Server) bury(pid int) {
 	s.mu.Unlock()
 	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
+}
+
+const (
+	keptScripts = 4       // scripts that are kept for other commands, at most,
+	keptRoom    = 1 << 18 // and how many bytes of data each has
+)
+
+// script returns an empty script with that much room. To have one at hand saves the kernel from clearing its pages.
+func (s *Server) script(room int) (*script.Script, error) {
+	if room > keptRoom {
+		return script.NewFor(room)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.scripts); n > 0 {
+		kept := s.scripts[n-1]
+		s.scripts = s.scripts[:n-1]
+		kept.Again()
+		return kept, nil
+	}
+	return script.NewFor(keptRoom)
+}
+
+// giveBack is keep for who does not hold the lock.
+func (s *Server) giveBack(used *script.Script) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keep(used)
+}
+
+// keep takes a script that nothing uses any more; the caller holds the lock.
+func (s *Server) keep(used *script.Script) {
+	if len(s.scripts) == keptScripts || used.Room() > keptRoom {
+		used.Free()
+		return
+	}
+	s.scripts = append(s.scripts, used)
 }
 
 // roomFor is how much memory the text of a command takes, and what comes with it.
@@ -228,7 +265,7 @@ func (b *birth) signals() {
 
 // handle has a signal handled so, if it can be.
 func (b *birth) handle(sig syscall.Signal, how uint64) {
-	b.Call("handling "+sig.String(), unix.SYS_RT_SIGACTION, uintptr(sig), b.Words(how, 0, 0, 0), 0, sigsetBytes).May = unix.EINVAL
+	b.Call("handling signals", unix.SYS_RT_SIGACTION, uintptr(sig), b.Words(how, 0, 0, 0), 0, sigsetBytes).May = unix.EINVAL
 }
 
 // limits writes the command's limits.
@@ -300,7 +337,7 @@ func (s *Server) over(c *command, pid int, st *unix.WaitStatus) bool {
 	delete(s.byPID, c.pid)
 	delete(s.byPID, c.group)
 	if c.above != nil { // neither the command nor its parent is in it any more
-		c.above.script.Free()
+		s.keep(c.above.script)
 		c.above = nil
 	}
 	return true

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/guest/control"
+	"github.com/codeagent/sandbox/guest/script"
 )
 
 // Options of a [Server].
@@ -66,7 +67,8 @@ type Server struct {
 	conns    map[int64]*connection // [Server.connect]
 	byPID    map[int]*command
 	starting int
-	early    map[int]end // ended before we knew their command
+	early    map[int]end      // ended before we knew their command
+	scripts  []*script.Script // that are kept for the next commands
 
 	waking atomic.Int32 // requests to wake that are under way
 
