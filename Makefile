@@ -11,7 +11,8 @@
 # make newcomer  the README's commands in a Debian made for it (root)
 
 GO      ?= go
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+# Of a release; what is not tagged is a build on the way to the version in CHANGELOG.md.
+VERSION ?= $(shell git describe --tags --dirty 2>/dev/null)
 COMMIT  ?= $(shell git log -1 --format=%H 2>/dev/null)
 DATE    ?= $(shell TZ=UTC git log -1 --date=iso-strict-local --format=%cd 2>/dev/null)
 EPOCH   ?= $(shell git log -1 --format=%ct 2>/dev/null)
@@ -32,7 +33,7 @@ CYCLONEDX_AT  := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.
 all: build
 
 build: guest
-	$(STATIC) -tags embedguest -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)' -o bin/sandbox ./cmd/sandbox
+	$(STATIC) -tags embedguest -ldflags '-s -w $(if $(VERSION),-X main.version=$(VERSION)) -X main.commit=$(COMMIT) -X main.date=$(DATE)' -o bin/sandbox ./cmd/sandbox
 
 guest:
 	mkdir -p $(dir $(GUEST))

@@ -11,10 +11,13 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 )
 
+// next is the version that this is on the way to: that of the newest section of CHANGELOG.md.
+const next = "0.1.0"
+
 // These are set by the Makefile and by a release. What is not set is asked of the build,
 // which knows it where Go has found the repository.
 var (
-	version = "devel"
+	version = next + "-devel"
 	commit  string
 	date    string
 )
