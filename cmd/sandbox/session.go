@@ -149,6 +149,7 @@ func (r *running) join(ctx context.Context, s api.Joined) error {
 		return err
 	}
 	r.job.LeaveTerminal()
+	r.job.Warned(res.Warnings...) // the session answers when the step has ended: it does not wait for its events
 	r.job.Remarks()
 	r.status = r.a.runStatus(r.explained(res, func() []string { return folders(ctx, s) }), err, nil)
 	return nil

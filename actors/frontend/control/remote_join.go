@@ -117,7 +117,7 @@ func (c *SessionClient) Join(ctx context.Context, r api.JoinRequest) (api.RunRes
 		return api.RunResult{}, h.failure(err)
 	}
 	out := api.RunResult{
-		Step: res.Step, Outcome: res.Outcome, Reason: res.Reason, Left: res.Left, Others: res.Others, Refused: res.Refused,
+		Step: res.Step, Outcome: res.Outcome, Reason: res.Reason, Left: res.Left, Others: res.Others, Refused: res.Refused, Warnings: res.Warned,
 		Status: hypervisor.ExitStatus{Code: res.ExitCode, Signal: res.Signal, Duration: res.Duration, Limit: res.Limit},
 	}
 	for _, e := range res.Entries {

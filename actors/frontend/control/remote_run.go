@@ -110,6 +110,7 @@ type runResult struct {
 	Left    bool        `json:"not_rolled_back,omitempty"`
 	Limit   string      `json:"limit,omitempty"`
 	Refused []string    `json:"refused,omitempty"`
+	Warned  []string    `json:"warnings,omitempty"`
 	Entries []runEntry  `json:"entries,omitempty"`
 	// Others is how many commands run on in the step, which is still open.
 	Others int `json:"others_running,omitempty"`
@@ -124,7 +125,7 @@ type onlyChange struct {
 
 // only returns what [runResult.Only] says of a result, or nil.
 func (r runResult) only() *onlyChange {
-	if r.Outcome != messages.OutcomeCompleted || r.Reason != "" || r.Limit != "" || len(r.Refused) > 0 || r.Others > 0 || len(r.Entries) != 1 {
+	if r.Outcome != messages.OutcomeCompleted || r.Reason != "" || r.Limit != "" || len(r.Refused)+len(r.Warned) > 0 || r.Others > 0 || len(r.Entries) != 1 {
 		return nil
 	}
 	e := r.Entries[0]
@@ -199,7 +200,7 @@ func (s *SessionServer) run(ctx context.Context, p runParams, c *Call) (res runR
 	}
 	res = runResult{
 		Step: r.Step, ExitCode: r.Status.Code, Signal: r.Status.Signal, Duration: r.Status.Duration, Outcome: r.Outcome, Reason: r.Reason, Limit: r.Status.Limit,
-		Others: r.Others, Left: r.Left, Refused: r.Refused,
+		Others: r.Others, Left: r.Left, Refused: r.Refused, Warned: r.Warnings,
 	}
 	for _, e := range r.Entries {
 		res.Entries = append(res.Entries, runEntry(e))

@@ -40,6 +40,7 @@ type Job struct {
 	early   int                      // a signal for the command that came before it
 	ending  int                      // the signal that has cancelled the run before the command began
 	edits   bool                     // from outside were told of
+	told    map[string]bool          // warnings that were
 	over    bool                     // the command has ended: signals are for us
 	halted  bool                     // the command has stopped before we heard that it runs
 	stopped bool                     // the command has, and we were
@@ -234,7 +235,26 @@ func (j *Job) Event(e api.Event) {
 		}
 	case api.EventWarning, api.EventError:
 		if e.Message != "" && (e.Warning == nil || !e.Warning.Usual) {
-			j.Note("sandbox: " + e.Message)
+			j.Warned(e.Message)
+		}
+	}
+}
+
+// Warned notes what the session has warned of, each text once: those of a step's end may come as events, with the result, or both.
+func (j *Job) Warned(texts ...string) {
+	const most = 1000 // a program inside can cause some
+	for _, text := range texts {
+		j.mu.Lock()
+		known := j.told[text]
+		if j.told == nil {
+			j.told = map[string]bool{}
+		}
+		if len(j.told) < most {
+			j.told[text] = true
+		}
+		j.mu.Unlock()
+		if !known {
+			j.Note("sandbox: " + text)
 		}
 	}
 }
