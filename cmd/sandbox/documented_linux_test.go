@@ -27,7 +27,7 @@ var (
 	span     = regexp.MustCompile("`([^`\n]+)`")
 	typed    = regexp.MustCompile(`^\s*(?:\$ )?(?:sudo )?(?:[A-Z_]+=\S+ +)*(?:bin/)?(sandbox [a-z-].*)`)
 	quoted   = regexp.MustCompile(`'(sandbox [a-z-][^'%]*)'`)
-	flagWord = regexp.MustCompile(`--[a-z][a-z-]*[a-z]\b`)
+	flagWord = regexp.MustCompile(`--[a-z0-9][a-z0-9-]*[a-z0-9]\b`)
 	// shapes are what a description has around its words.
 	shapes = strings.NewReplacer("[", " ", "]", " ", "(", " ", ")", " ", "...", " ", "…", " ", ",", " ")
 )
