@@ -341,7 +341,7 @@ func TestMovedOutside(t *testing.T) {
 	check(t, m.Close())
 	<-m.Done()
 	at := func(p string) string { return filepath.Join(m.host, p) }
-	for _, d := range []string{"a/b/c", "n/o", "hidden", "gone/c", "kept/c"} {
+	for _, d := range []string{"a/b/c", "n/o", "hidden", "gone/c", "kept/c", "only/d"} {
 		check(t, os.MkdirAll(at(d), 0o755))
 	}
 	m.remount(t, func(o *vfs.Options) {
@@ -357,16 +357,20 @@ func TestMovedOutside(t *testing.T) {
 		return fd
 	}
 	b, c, gone, kept := open("a/b"), open("a/b/c"), open("gone/c"), open("kept/c")
+	only, err := unix.Open(filepath.Join(m.mnt, "only/d"), unix.O_PATH|unix.O_DIRECTORY, 0) // as a shell that has gone there, and done nothing
+	check(t, err)
+	t.Cleanup(func() { _ = unix.Close(only) })
 	outside := t.TempDir()
 	check(t, os.Rename(at("a/b"), at("n/o/bb"))) // nobody inside knows n and o
+	check(t, os.Rename(at("only/d"), at("n/o/dd")))
 	check(t, os.Rename(at("gone"), outside+"/gone"))
 	check(t, os.Rename(at("kept"), at("hidden/kept")))
 	for _, p := range []string{outside + "/gone/c/new", at("hidden/kept/c/new")} {
 		check(t, os.WriteFile(p, nil, 0o644))
 	}
-	check(t, m.Changed([]string{"a/b", "gone", "kept"}))
+	check(t, m.Changed([]string{"a/b", "gone", "kept", "only/d", "n/o/bb", "n/o/dd", "hidden/kept"}))
 
-	for _, dir := range []int{b, c} {
+	for _, dir := range []int{b, c, only} {
 		check(t, unix.Mkdirat(dir, "made", 0o755))
 		check(t, unix.Renameat(dir, "made", dir, "renamed"))
 		check(t, unix.Fstatat(dir, "renamed", new(unix.Stat_t), 0))
@@ -376,7 +380,7 @@ func TestMovedOutside(t *testing.T) {
 	fd, err := unix.Openat(c, "file", unix.O_RDONLY, 0)
 	check(t, err)
 	check(t, unix.Close(fd))
-	for _, p := range []string{"n/o/bb/renamed", "n/o/bb/c/renamed", "n/o/bb/c/file"} {
+	for _, p := range []string{"n/o/bb/renamed", "n/o/bb/c/renamed", "n/o/bb/c/file", "n/o/dd/renamed"} {
 		if _, err := os.Lstat(at(p)); err != nil {
 			t.Error(err)
 		}

@@ -1,8 +1,11 @@
 package vfs
 
 import (
+	"syscall"
+
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
@@ -14,12 +17,15 @@ type placed struct {
 
 // Find implements [dirCacheTree]: up from the descriptor to the root, and then down again, so that each directory on the way has the name that it has now.
 // Nothing is found outside of the root, nor in what is hidden.
-func (t places) Find(d *dirFD) bool {
+func (t places) Find(d *dirFD) bool { return t.settle(d.FD, d.Node) }
+
+// settle is Find for a descriptor of the directory n.
+func (t places) settle(fd int, n *node) bool {
 	if t.opts.Posix != nil { // names are not the host's
 		return false
 	}
 	defer t.Hold()()
-	way, ok := t.upFrom(d.FD)
+	way, ok := t.upFrom(fd)
 	if !ok {
 		return false
 	}
@@ -29,14 +35,44 @@ func (t places) Find(d *dirFD) bool {
 		if t.hidden.entry(parent, p.name) || t.hidden.inode(p.st.ID) {
 			return false
 		}
-		n := t.find(p.st.ID)
-		if n == nil || !n.isDir() {
-			n = t.lookup(&p.st, nil, "", false) // a reference for good: what is below needs it, and the client does not know it
+		at := t.find(p.st.ID)
+		if at == nil || !at.isDir() {
+			at = t.lookup(&p.st, nil, "", false) // a reference for good: what is below needs it, and the client does not know it
 		}
-		n.names.Bind(parent, p.name, true)
-		parent = n
+		at.names.Bind(parent, p.name, true)
+		parent = at
 	}
-	return parent == d.Node
+	return parent == n
+}
+
+// arrived settles a directory that the client knows, if it is at a name below the directory fd where nobody knew it: somebody outside has moved it there.
+func (t *Tree) arrived(fd int, name string, st *hostfs.Stat) {
+	n := t.find(st.ID)
+	if st.Type() != syscall.S_IFDIR || n == nil || !n.isDir() || n.isRoot() || !n.linked() {
+		return
+	}
+	at, err := hostfs.OpenBeneath(fd, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	if err != nil {
+		return
+	}
+	defer func() { _ = hostfs.Close(at) }()
+	if is, err := hostfs.StatFD(at); err == nil && is.ID == n.obj.ID {
+		places{t}.settle(at, n)
+	}
+}
+
+// arrivedIn is arrived for names in a directory that the client does not know.
+func (t *Tree) arrivedIn(c *fsbridge.DirChanges) {
+	fd, err := t.opts.Root.OpenPath(c.Path, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return
+	}
+	defer func() { _ = hostfs.Close(fd) }()
+	for _, name := range c.Names {
+		if st, err := hostfs.StatAt(fd, name); err == nil && name != "" {
+			t.arrived(fd, name, &st)
+		}
+	}
 }
 
 // upFrom returns the directories from fd up to one below the root.

@@ -121,6 +121,7 @@ func (t *Tree) Unwatched(dirs []hostfs.ID) (o Outdated) {
 func (t *Tree) edited(c *fsbridge.DirChanges, o *Outdated, busy func(node uint64, path string)) {
 	dir, fd, done := t.editedDir(c)
 	if dir == nil {
+		t.arrivedIn(c)
 		return
 	}
 	defer done()
@@ -159,6 +160,7 @@ func (t *Tree) editedName(dir *node, fd int, name, at string, o *Outdated, busy 
 			if n.names.Has(dir, name) {
 				return
 			}
+			t.arrived(fd, name, &st)
 		}
 	}
 	o.name(dir.id, name)
