@@ -118,7 +118,7 @@ func (s search) read(path string, b []byte) (n int) {
 const ptInterp = 3
 
 // interpreter returns what the kernel executes a file by that begins like this: the program that a script's first line
-// names, or the dynamic loader of a 64-bit ELF file whose headers are near its start. It is empty where there is none.
+// names, or the dynamic loader of an ELF file whose headers are near its start. It is empty where there is none.
 func interpreter(head []byte) string {
 	if line, ok := bytes.CutPrefix(head, []byte("#!")); ok {
 		line, _, _ = bytes.Cut(line, []byte("\n"))
@@ -128,18 +128,28 @@ func interpreter(head []byte) string {
 		return ""
 	}
 	le := binary.LittleEndian
-	if len(head) < 64 || string(head[:6]) != "\x7fELF\x02\x01" {
+	if len(head) < 64 {
 		return ""
 	}
-	at, size, count := le.Uint64(head[32:]), uint64(le.Uint16(head[54:])), uint64(le.Uint16(head[56:]))
+	var at, size, count, least uint64
+	word := func(b []byte, of32, of64 int) uint64 { return le.Uint64(b[of64:]) }
+	switch string(head[:6]) {
+	case "\x7fELF\x02\x01": // of 64 bits
+		at, size, count, least = le.Uint64(head[32:]), uint64(le.Uint16(head[54:])), uint64(le.Uint16(head[56:])), 56
+	case "\x7fELF\x01\x01": // of 32
+		at, size, count, least = uint64(le.Uint32(head[28:])), uint64(le.Uint16(head[42:])), uint64(le.Uint16(head[44:])), 32
+		word = func(b []byte, of32, of64 int) uint64 { return uint64(le.Uint32(b[of32:])) }
+	default:
+		return ""
+	}
 	room := uint64(len(head))
 	for i := range count {
 		begin := at + i*size
-		if begin > room || room-begin < 56 || size < 56 {
+		if begin > room || room-begin < least || size < least {
 			return ""
 		}
 		h := head[begin:]
-		offset, length := le.Uint64(h[8:]), le.Uint64(h[32:])
+		offset, length := word(h, 4, 8), word(h, 16, 32)
 		if le.Uint32(h) == ptInterp && offset < room && length <= room-offset {
 			name, _, _ := bytes.Cut(head[offset:offset+length], []byte{0})
 			return string(name)

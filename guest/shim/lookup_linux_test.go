@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"encoding/binary"
 	"os"
 	"os/exec"
 	"testing"
@@ -31,6 +32,33 @@ func TestInterpreter(t *testing.T) {
 	} {
 		if got := interpreter([]byte(text)); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// The dynamic loader of a program of 32 bits is found, too; with headers that lie, none is.
+func TestInterpreter32(t *testing.T) {
+	program := func(at, size, count, offset, length int) []byte {
+		b := append([]byte("\x7fELF\x01\x01\x01"), make([]byte, 200)...)
+		le := binary.LittleEndian
+		le.PutUint32(b[28:], uint32(at))
+		le.PutUint16(b[42:], uint16(size))
+		le.PutUint16(b[44:], uint16(count))
+		le.PutUint32(b[52:], 1) // PT_LOAD
+		le.PutUint32(b[84:], ptInterp)
+		le.PutUint32(b[88:], uint32(offset))
+		le.PutUint32(b[100:], uint32(length))
+		copy(b[120:], "/lib/ld-linux.so.2\x00")
+		return b
+	}
+	for _, c := range []struct {
+		at, size, count, offset, length int
+		want                            string
+	}{
+		{52, 32, 2, 120, 19, "/lib/ld-linux.so.2"}, {52, 32, 1, 120, 19, ""}, {1 << 30, 32, 2, 120, 19, ""}, {52, 31, 2, 120, 19, ""}, {52, 32, 2, 120, 1 << 30, ""}, {52, 32, 2, 1 << 30, 19, ""},
+	} {
+		if got := interpreter(program(c.at, c.size, c.count, c.offset, c.length)); got != c.want {
+			t.Errorf("%+v: %q", c, got)
 		}
 	}
 }
