@@ -16,7 +16,7 @@ import (
 )
 
 // TestArm64: the image for the other architecture is made here, and boots where
-// that is emulated: kernel, modules, program and control channel.
+// that is emulated: kernel, modules, program, control channel and the parent of a command.
 func TestArm64(t *testing.T) {
 	require.Root(t) // in one of CI's passes, which has a compiler
 	require.Program(t, "qemu-system-aarch64", "qemu-system-arm")
@@ -49,12 +49,12 @@ func TestArm64(t *testing.T) {
 	check(t, err)
 	r, w, err := os.Pipe()
 	check(t, err)
-	p, err := g.Exec(t.Context(), hypervisor.Command{ID: 1, Argv: []string{"uname", "-m"}, Dir: "/", Stdout: w, Stderr: w})
+	p, err := g.Exec(t.Context(), hypervisor.Command{ID: 1, Argv: []string{"sh", "-c", "uname -m; cat /proc/$PPID/comm; exit 9"}, Dir: "/", Stdout: w, Stderr: w})
 	check(t, err)
 	st, err := p.Wait(t.Context())
 	check(t, err)
 	w.Close()
-	if out, err := io.ReadAll(r); st.Code != 0 || err != nil || string(out) != "aarch64\n" {
+	if out, err := io.ReadAll(r); st.Code != 9 || err != nil || string(out) != "aarch64\nsandbox-guest\n" {
 		t.Errorf("%+v, %v: %q", st, err, out)
 	}
 	check(t, g.Stop(t.Context()))
