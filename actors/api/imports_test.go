@@ -13,7 +13,7 @@ func TestLinksNoBridge(t *testing.T) {
 		t.Fatal(err)
 	}
 	const module = "github.com/codeagent/sandbox/"
-	allowed := []string{"actors/api", "fsbridge", "fsbridge/", "hypervisor", "hypervisor/network/policy"}
+	allowed := []string{"actors/api", "fsbridge", "fsbridge/", "guest/nofile", "hypervisor", "hypervisor/network/policy", "messages"}
 	for p := range strings.FieldsSeq(string(out)) {
 		ours, is := strings.CutPrefix(p, module)
 		ok := !is
