@@ -159,9 +159,9 @@ func TestCrashAtEachMessage(t *testing.T) {
 // crashAt runs the script with a crash at the n-th message of the part, and reports whether there was one.
 func crashAt(t *testing.T, part string, n int64) (crashed bool) {
 	l := newLab(t, 1, func(c *api.Config) {
-		c.Safeguards = api.Safeguards{DeleteThreshold: 3, Timeout: 200 * time.Millisecond}
+		c.Safeguards = api.Safeguards{DeleteThreshold: 3, Timeout: 30 * time.Second}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	s := &scripted{lab: l, ctx: ctx, before: l.snap(0)}
 	defer l.s.Subscribe(s.decide)()
