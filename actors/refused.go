@@ -9,6 +9,7 @@ import (
 	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/fsbridge/pidfiles"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // walled are how often the walls have refused something so far, by what it was.
@@ -109,7 +110,7 @@ func (s *Session) concealed(r api.RunRequest, dir string, before, now walled) (l
 	}
 	for _, path := range namedPaths(r.Argv, dir, homeOf(r.Env)) {
 		hidden, readable := g.Conceals(path)
-		if slices.ContainsFunc(s.dirs, func(d *directory.Directory) bool { return directory.Within(hidden, d.Config.Path) }) {
+		if slices.ContainsFunc(s.dirs, func(d *directory.Directory) bool { return lexical.Within(hidden, d.Config.Path) }) {
 			path = hidden // in a folder, a part of what is hidden cannot be shown
 		}
 		if hidden != "" && (!slices.Contains(now.remade, hidden) || slices.Contains(before.remade, hidden)) { // else missed tells

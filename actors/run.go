@@ -15,6 +15,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // Grace is how long a command has between TERM and KILL: when it is cancelled,
@@ -160,7 +161,7 @@ func (s *Session) allowed(ctx context.Context, r api.RunRequest, info undolog.St
 // around returns the working folder that a directory is in, or the first.
 func (s *Session) around(dir string) string {
 	for _, w := range s.dirs {
-		if directory.Within(dir, w.Config.Path) {
+		if lexical.Within(dir, w.Config.Path) {
 			return w.Config.Path
 		}
 	}

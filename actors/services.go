@@ -13,6 +13,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/gate"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // newServices makes the set of services.
@@ -39,7 +40,7 @@ func (s *Session) StartService(ctx context.Context, r api.ServiceRequest) (api.S
 	if r.Dir == "" {
 		r.Dir = s.dirs[0].Config.Path
 	}
-	if !filepath.IsAbs(r.Dir) || !slices.ContainsFunc(s.dirs, func(w *directory.Directory) bool { return directory.Within(r.Dir, w.Config.Path) }) {
+	if !filepath.IsAbs(r.Dir) || !slices.ContainsFunc(s.dirs, func(w *directory.Directory) bool { return lexical.Within(r.Dir, w.Config.Path) }) {
 		return api.ServiceStatus{}, fmt.Errorf("%w: %s is in no working folder of the session", api.ErrOutside, r.Dir)
 	}
 	st, err := s.services.Start(ctx, r)

@@ -25,6 +25,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/messages/lexical"
 	"github.com/codeagent/sandbox/supervision"
 )
 
@@ -157,7 +158,7 @@ func newSession(cfg api.Config) (*Session, error) {
 			if d.Label != "" && d.Label == o.Config.Label {
 				return nil, fmt.Errorf("%w: %s and %s are both labelled %q", api.ErrDirectory, d.Path, o.Config.Path, d.Label)
 			}
-			if directory.Overlap(d.Path, o.Config.Path) || directory.Within(o.Config.UndoDir, d.Path) || directory.Within(d.UndoDir, o.Config.Path) {
+			if directory.Overlap(d.Path, o.Config.Path) || lexical.Within(o.Config.UndoDir, d.Path) || lexical.Within(d.UndoDir, o.Config.Path) {
 				return nil, fmt.Errorf("%w: %s and %s overlap; name only one of them", api.ErrDirectory, d.Path, o.Config.Path)
 			}
 		}

@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/watcher"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/messages/lexical"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
@@ -622,7 +622,7 @@ func TestValidateDirectory(t *testing.T) {
 		}
 	}
 	d, err := ValidateDirectory(api.Directory{Path: work + "/../work/."}, l.s.cfg.RuntimeDir)
-	if err != nil || d.Path != work || directory.Within(d.UndoDir, work) {
+	if err != nil || d.Path != work || lexical.Within(d.UndoDir, work) {
 		t.Errorf("%+v, %v", d, err)
 	}
 	var locked *undolog.LockedError

@@ -3,12 +3,11 @@ package actors
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // course are the steps of a folder that can be taken, the next one first, of which so many will be.
@@ -102,7 +101,7 @@ func (w way) first(courses []*course) (next *undolog.Entry) {
 		if i > 0 {
 			left = left[written(left):]
 		}
-		if len(left) == 0 || i > 0 && !within(left[0].Dir, courses[0].Path) {
+		if len(left) == 0 || i > 0 && !lexical.Within(left[0].Dir, courses[0].Path) {
 			continue
 		}
 		if next == nil || w.undo == left[0].StartedAt.After(next.StartedAt) {
@@ -174,9 +173,4 @@ func same(a, b *undolog.Entry) bool {
 	}
 	return a.StepID == b.StepID && a.StepID > 0 && a.Type == b.Type && a.Dir == b.Dir && a.Command == b.Command && slices.Equal(a.Argv, b.Argv) &&
 		!a.StartedAt.After(b.EndedAt) && !b.StartedAt.After(a.EndedAt)
-}
-
-func within(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return path != "" && err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // nameless returns how many bytes files take that were removed from the folders and are still open. A bridge has such a
@@ -38,12 +39,10 @@ func (a *Allowance) nameless(seen map[hostfs.ID]bool) (sum int64) {
 // the log's. path is what the kernel says of its descriptor.
 func (a *Allowance) removed(path string, nameless bool) bool {
 	for _, f := range a.folders {
-		kept := f.log != "" && below(path, f.log) && (strings.Contains(path, "/blobs/") || strings.Contains(path, "/trash/"))
-		if kept || nameless && below(path, f.path) {
+		kept := f.log != "" && lexical.Below(path, f.log) && (strings.Contains(path, "/blobs/") || strings.Contains(path, "/trash/"))
+		if kept || nameless && lexical.Below(path, f.path) {
 			return true
 		}
 	}
 	return false
 }
-
-func below(path, dir string) bool { return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // Secret is what no guest may read: where it lies, what it is, and where that is written. It need not exist.
@@ -90,7 +92,7 @@ func moved(getenv func(string) string, list []Secret, homes []string) (out []Sec
 					rest, within = "", true
 				}
 				path := filepath.Join(to, rest)
-				if within && !slices.ContainsFunc(append([]string{"/"}, homes...), func(home string) bool { return holds(path, home) }) {
+				if within && !slices.ContainsFunc(append([]string{"/"}, homes...), func(home string) bool { return lexical.Within(home, path) }) {
 					out = append(out, Secret{path, s.What, s.Source + "; moved by " + m.variable})
 				}
 			}
@@ -120,12 +122,6 @@ func places(variable, value string, homes []string) (out []string) {
 		}
 	}
 	return out
-}
-
-// holds reports whether path is dir or lies in it.
-func holds(dir, path string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
 }
 
 // MovedAgentSecret is where variables move a coding agent's credential that would lie at path in the home directory; empty if they do not.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // TestW16Secrets: each line of the file has a path below the home directory, what it is and where that is written; none is there twice, or lies in
@@ -86,11 +88,11 @@ func TestW16Moved(t *testing.T) {
 	}
 	for _, m := range moves {
 		one := moved(map[string]string{m.variable: "/elsewhere"})
-		if len(one) == 0 || slices.ContainsFunc(one, func(p string) bool { return !holds("/elsewhere", p) }) {
+		if len(one) == 0 || slices.ContainsFunc(one, func(p string) bool { return !lexical.Within(p, "/elsewhere") }) {
 			t.Errorf("%s moves %q", m.variable, one)
 		}
 		for _, wide := range []string{"/", "/home", home} {
-			if slices.ContainsFunc(moved(map[string]string{m.variable: wide}), func(p string) bool { return holds(p, home) }) {
+			if slices.ContainsFunc(moved(map[string]string{m.variable: wide}), func(p string) bool { return lexical.Within(home, p) }) {
 				t.Errorf("%s=%s hides the home directory", m.variable, wide)
 			}
 		}

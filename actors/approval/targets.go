@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // Bounds of what is read of git's configuration.
@@ -107,8 +108,7 @@ func (g *gitConfig) add(path string) {
 		paths = append(paths, real)
 	}
 	for _, p := range paths {
-		rel, err := filepath.Rel(g.folder, p)
-		if err == nil && filepath.IsLocal(rel) && rel != "." && len(g.targets) < maxGitTargets {
+		if rel, in := lexical.Rel(g.folder, p); in && rel != "." && len(g.targets) < maxGitTargets {
 			g.targets = append(g.targets, strings.Split(rel, string(filepath.Separator)))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // Where a log lies follows from its folder's path. For a folder that was moved, there is a
@@ -33,7 +34,7 @@ func noteLog(key, dir string) error {
 	if key != "" {
 		err = note(filepath.Join(state, "folders", key), dir)
 	}
-	if Within(dir, state) {
+	if lexical.Within(dir, state) {
 		return err
 	}
 	return errors.Join(err, noteElsewhere(state, dir))
@@ -46,7 +47,7 @@ func noteElsewhere(state, dir string) error {
 	if _, err := os.Lstat(notes); errors.Is(err, fs.ErrNotExist) {
 		old, _ := os.ReadDir(filepath.Join(state, "folders"))
 		for _, e := range old {
-			if b, _, err := hostfs.ReadRegular(filepath.Join(state, "folders", e.Name()), maxNote, false); err == nil && filepath.IsAbs(string(b)) && !Within(string(b), state) {
+			if b, _, err := hostfs.ReadRegular(filepath.Join(state, "folders", e.Name()), maxNote, false); err == nil && filepath.IsAbs(string(b)) && !lexical.Within(string(b), state) {
 				all = append(all, string(b))
 			}
 		}

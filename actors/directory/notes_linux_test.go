@@ -9,6 +9,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // TestW9LogsNoted: each log outside of the state directory is noted, so that no guest may read it: also a folder's earlier one, and those of folders that were noted
@@ -30,7 +31,7 @@ func TestW9LogsNoted(t *testing.T) {
 	}
 	noted := func() (paths []string) {
 		for _, s := range hypervisor.Logs(os.Getenv, nil, home) {
-			if Within(s.Path, home) { // others may lie above it
+			if lexical.Within(s.Path, home) { // others may lie above it
 				paths = append(paths, s.Path)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // Place is where a folder's log lies or would lie, and why there.
@@ -125,9 +126,9 @@ func unfit(c candidate, path string) error {
 		return err
 	}
 	switch {
-	case Within(c.dir, path):
+	case lexical.Within(c.dir, path):
 		return errors.New("it is inside the folder")
-	case Within(path, c.dir):
+	case lexical.Within(path, c.dir):
 		return errors.New("the folder is inside it")
 	case c.same && !sameFileSystem(base, path):
 		return errElsewhere

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/codeagent/sandbox/messages/lexical"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
@@ -69,7 +70,7 @@ func TestU17Places(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if in := filepath.Join(base, c.want); c.want != "" && !Within(p.Dir, in) || c.want == "" && Within(p.Dir, base) || p.Why == "" {
+			if in := filepath.Join(base, c.want); c.want != "" && !lexical.Within(p.Dir, in) || c.want == "" && lexical.Within(p.Dir, base) || p.Why == "" {
 				t.Errorf("%+v", p)
 			}
 		})
@@ -115,7 +116,7 @@ func TestU17PreparedByOthers(t *testing.T) {
 	if err := os.Chmod(filepath.Join(base, aboveName), 0o777|os.ModeSticky); err != nil {
 		t.Fatal(err)
 	}
-	if p := at(); Within(p.Dir, base) && Within(p.Dir, filepath.Join(base, aboveName)) {
+	if p := at(); lexical.Within(p.Dir, base) && lexical.Within(p.Dir, filepath.Join(base, aboveName)) {
 		t.Errorf("in a directory of logs that others may write to: %+v", p)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // LogIn returns where the log of a working folder is in dir, which holds one for each
@@ -86,18 +87,12 @@ func existing(path string) string {
 	}
 }
 
-// Within reports whether path is dir or below it; both absolute and clean.
-// It looks at the names only.
-func Within(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
-}
-
 // Overlap reports whether one folder is or lies in the other, also by another
 // mount of the same directory.
 func Overlap(a, b string) bool { return inside(a, b) || inside(b, a) }
 
-// inside reports whether path is dir or lies in it, whatever it is called.
+// inside reports whether path is dir or lies in it, whatever it is called:
+// unlike [lexical.Within] it asks the file system.
 func inside(path, dir string) bool {
 	want, err := os.Stat(dir)
 	for p := path; err == nil; p = filepath.Dir(p) {
@@ -108,7 +103,7 @@ func inside(path, dir string) bool {
 			break
 		}
 	}
-	return Within(path, dir)
+	return lexical.Within(path, dir)
 }
 
 func resolve(path string) (string, error) {
@@ -171,10 +166,10 @@ func Validate(d api.Directory, running []api.SessionInfo) (api.Directory, error)
 	if d.UndoDir, err = resolveMissing(d.UndoDir); err != nil {
 		return d, fmt.Errorf("%w: undo directory: %w", api.ErrDirectory, err)
 	}
-	if Within(d.UndoDir, path) {
+	if lexical.Within(d.UndoDir, path) {
 		return d, fmt.Errorf("%w: the undo directory %s is inside %s, where commands could change it; choose another with --undo-dir", api.ErrDirectory, d.UndoDir, path)
 	}
-	if undo := enclosingUndoDir(path); undo != "" || Within(path, d.UndoDir) {
+	if undo := enclosingUndoDir(path); undo != "" || lexical.Within(path, d.UndoDir) {
 		return d, fmt.Errorf("%w: %s is inside the undo directory %s; choose another folder", api.ErrDirectory, path, firstOf(undo, d.UndoDir))
 	}
 	return d, clashes(path, running)
@@ -203,7 +198,7 @@ func enclosingUndoDir(path string) string {
 // is a directory of logs, of whatever user. What holds one further below hides it, and this cannot.
 func amongLogs(path string) string {
 	if state, err := StateDir(); err == nil {
-		if state, err = resolveMissing(state); err == nil && Within(path, state) {
+		if state, err = resolveMissing(state); err == nil && lexical.Within(path, state) {
 			return state
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // Folder is a working folder: its path on the host, absolute and without links,
@@ -78,7 +79,7 @@ func (f Folders) Dir(name, cwd string) (string, error) {
 	}
 	for _, path := range []string{dir, resolved(dir)} {
 		for _, d := range in {
-			if rel, err := filepath.Rel(d.Path, path); err == nil && filepath.IsLocal(rel) {
+			if lexical.Within(path, d.Path) {
 				return path, nil
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -101,8 +102,8 @@ func relativePath(workdir, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	rel, err := filepath.Rel(workdir, resolveExisting(abs))
-	if err != nil || !filepath.IsLocal(rel) {
+	rel, in := lexical.Rel(workdir, resolveExisting(abs))
+	if !in {
 		return "", console.Usagef("%s is not in the working folder %s", path, workdir)
 	}
 	return rel, nil

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/codeagent/sandbox/fsbridge/texts"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // MaxQuestions is how many questions of a [Gate] wait for answers at once.
@@ -74,13 +74,13 @@ type Mount struct {
 
 // isPassage reports whether a directory lies on the way to something.
 func (m *Mount) isPassage(path string) bool {
-	leads := func(p string) bool { return below(p, path) }
-	return slices.ContainsFunc(m.Passages, leads) || slices.ContainsFunc(m.Open, func(p string) bool { return p != path && leads(p) })
+	leads := func(p string) bool { return lexical.Within(p, path) }
+	return slices.ContainsFunc(m.Passages, leads) || slices.ContainsFunc(m.Open, func(p string) bool { return lexical.Below(p, path) })
 }
 
 // isOpen reports whether nobody is asked about a path.
 func (m *Mount) isOpen(path string) bool {
-	return slices.ContainsFunc(m.Open, func(p string) bool { return below(path, p) })
+	return slices.ContainsFunc(m.Open, func(p string) bool { return lexical.Within(path, p) })
 }
 
 // Gate is what was decided about one directory.
@@ -111,11 +111,6 @@ func (g *Gate) Waiting() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.asked)
-}
-
-// below reports whether p is dir or lies in it; both are clean and absolute.
-func below(p, dir string) bool {
-	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
 
 // Forget takes back what was decided about a path: the next look at it asks again, once the kernel's

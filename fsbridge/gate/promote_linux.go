@@ -3,9 +3,10 @@ package gate
 import (
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // MaxPromoted is how many directories of a mount have mounts of their own at once. What is opened then is served by the gate.
@@ -57,7 +58,7 @@ func (n *node) demote() {
 func (v *view) conceals(dir string, dev uint64) bool {
 	for _, h := range v.m.Hidden {
 		path := filepath.Join(v.g.o.Path, h)
-		if strings.HasPrefix(path, dir+"/") {
+		if lexical.Below(path, dir) {
 			return true
 		}
 		var st unix.Stat_t

@@ -19,6 +19,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // cached is how long the kernel may keep what it was told; so long an answer that is taken back holds on.
@@ -109,7 +111,7 @@ func (v *view) refuses(path string, st *unix.Stat_t) bool {
 		return true
 	}
 	for _, h := range v.m.Hidden {
-		if below(path, filepath.Join(v.g.o.Path, h)) {
+		if lexical.Within(path, filepath.Join(v.g.o.Path, h)) {
 			return true
 		}
 	}

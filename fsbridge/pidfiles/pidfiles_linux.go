@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // Bounds of a search: names that are looked at, and findings.
@@ -39,7 +41,7 @@ func Live(folder string) (list []File) {
 // Names tells whether a file of the folder names a process, which is alive and works in the folder: its working directory is the folder, or lies in it.
 func Names(folder string, pid int) (named bool) {
 	cwd, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/cwd")
-	if rel, rerr := filepath.Rel(folder, cwd); err != nil || rerr != nil || !filepath.IsLocal(rel) {
+	if err != nil || !lexical.Within(cwd, folder) {
 		return false
 	}
 	search(folder, func(path string, e fs.DirEntry) bool {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // hierarchy is a mounted tree of groups.
@@ -82,8 +84,8 @@ func ownGroup(groups string, h hierarchy) (string, bool) {
 
 // dirs are the directories of our own group and of those above it, from the innermost.
 func (h hierarchy) dirs() []string {
-	rel, err := filepath.Rel(h.root, h.own)
-	if err != nil || rel != "." && !filepath.IsLocal(rel) {
+	rel, in := lexical.Rel(h.root, h.own)
+	if !in {
 		return nil // it lies outside of what is mounted
 	}
 	var out []string

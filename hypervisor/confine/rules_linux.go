@@ -6,12 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/filters"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // What Landlock decides about. Listing and executing are left alone: a rule for a directory
@@ -93,7 +93,7 @@ func (r *ruleset) around(dir string, hidden []string) {
 		if slices.Contains(hidden, path) {
 			continue
 		}
-		if !slices.ContainsFunc(hidden, func(h string) bool { return strings.HasPrefix(h, path+"/") }) {
+		if !slices.ContainsFunc(hidden, func(h string) bool { return lexical.Below(h, path) }) {
 			r.allow(path, filters.LandlockRead)
 		} else if e.IsDir() {
 			r.around(path, hidden)
@@ -159,7 +159,7 @@ func (r *ruleset) everything(dir string, but []string) {
 		path := filepath.Join(dir, e.Name())
 		switch {
 		case slices.Contains(but, path):
-		case slices.ContainsFunc(but, func(b string) bool { return strings.HasPrefix(b, path+"/") }):
+		case slices.ContainsFunc(but, func(b string) bool { return lexical.Below(b, path) }):
 			r.everything(path, but)
 		default:
 			r.allow(path, r.access)
@@ -174,12 +174,12 @@ func apart(folders, hidden []string) error {
 			if h == f {
 				return fmt.Errorf("%s is hidden, and cannot be a working folder: %w", f, hypervisor.ErrUnavailable)
 			}
-			if strings.HasPrefix(h, f+"/") {
+			if lexical.Below(h, f) {
 				return fmt.Errorf("%s lies in the working folder, and Landlock cannot hide it there: move it, show it (--show), or work in another folder: %w", h, hypervisor.ErrUnavailable)
 			}
 		}
 		for j, other := range folders {
-			if i != j && strings.HasPrefix(other, f+"/") {
+			if i != j && lexical.Below(other, f) {
 				return fmt.Errorf("%s lies in %s: one working folder in another cannot be told apart without mounts: %w", other, f, hypervisor.ErrUnavailable)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // mayUse reports whether commands may read or write a device of the host's.
@@ -20,7 +21,7 @@ func (p *planner) mayUse(path string, st *unix.Stat_t) bool {
 
 // explainDevice says of a path in /dev, where a jail has a few devices of its own, whether it is one of the host's that are given, and else why it is not there.
 func (p *planner) explainDevice(s *hypervisor.Sight, given []deviceNode) {
-	if _, own := ownDevices(s.Path); own || s.Path == "/dev" || slices.ContainsFunc(given, func(d deviceNode) bool { return below(d.Path, s.Path) && d.Path != s.Path }) {
+	if _, own := ownDevices(s.Path); own || s.Path == "/dev" || slices.ContainsFunc(given, func(d deviceNode) bool { return lexical.Within(d.Path, s.Path) && d.Path != s.Path }) {
 		return
 	}
 	if slices.ContainsFunc(given, func(d deviceNode) bool { return d.Path == s.Path }) {

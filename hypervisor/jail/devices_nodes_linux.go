@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // deviceNode is a device of the host's.
@@ -121,8 +122,7 @@ func nodesOf(path string) (nodes []string, err error) {
 		return nil, err
 	}
 	path = places.ResolveMount(path)
-	rel, err := filepath.Rel("/dev", path)
-	if err != nil || !filepath.IsLocal(rel) || rel == "." {
+	if !lexical.Below(path, "/dev") {
 		return nil, errors.New("name a device below /dev, or a directory there with devices")
 	}
 	if first, ok := ownDevices(path); ok {

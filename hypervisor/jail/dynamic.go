@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/codeagent/sandbox/hypervisor/jail/places"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // dynamicView is what a jail that asks begins with. All paths are absolute, clean and without symlinks.
@@ -136,7 +136,7 @@ func (v *dynamicView) gates(o dynamicOptions) {
 // gate returns a gate that a path lies strictly below, or empty.
 func (v *dynamicView) gate(path string) string {
 	for _, g := range v.Gates {
-		if path != g && places.MountBelow(path, g) {
+		if lexical.Below(path, g) {
 			return g
 		}
 	}
@@ -146,7 +146,7 @@ func (v *dynamicView) gate(path string) string {
 // open adds a directory, or a file, that is there from the start if it lies in a gate. Gates themselves do not.
 func (v *dynamicView) open(o dynamicOptions, path string) {
 	path, ok := o.real(path)
-	if !ok || v.gate(path) == "" || slices.ContainsFunc(v.Gates, func(g string) bool { return places.MountBelow(g, path) }) {
+	if !ok || v.gate(path) == "" || slices.ContainsFunc(v.Gates, func(g string) bool { return lexical.Within(g, path) }) {
 		return
 	}
 	if st, err := os.Stat(path); err != nil || !st.IsDir() {
@@ -220,7 +220,7 @@ func outermost(paths []string) []string {
 	slices.Sort(paths)
 	var out []string
 	for _, p := range paths {
-		if !slices.ContainsFunc(out, func(o string) bool { return places.MountBelow(p, o) }) {
+		if !slices.ContainsFunc(out, func(o string) bool { return lexical.Within(p, o) }) {
 			out = append(out, p)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/filters"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // Explain says how a jail of that configuration would show a path of the host, which need
@@ -32,7 +33,7 @@ func Explain(cfg hypervisor.Config, path string) (hypervisor.Sight, error) {
 	theirs, reached := true, true // the host's own mode bits decide further, those on the way too
 	s.Remedy = "--rw " + s.Path + " lets commands write it, --overlay " + s.Path + " lets them write to a copy"
 	for _, m := range p.mounts {
-		if below(s.Path, m.path) {
+		if lexical.Within(s.Path, m.path) {
 			if m.explain(&s); m.gate {
 				p.explainGate(&s, m.path)
 			}
@@ -47,13 +48,13 @@ func Explain(cfg hypervisor.Config, path string) (hypervisor.Sight, error) {
 	}
 	for i, names := range refuse {
 		for _, name := range names {
-			if hidden := filepath.Join(p.paths[i], name); below(s.Path, hidden) {
+			if hidden := filepath.Join(p.paths[i], name); lexical.Within(s.Path, hidden) {
 				(&mount{op: opHideFile, path: hidden}).explain(&s)
 			}
 		}
 	}
 	for _, hidden := range p.secret { // also where it could not be seen anyway
-		if below(s.Path, hidden) && !s.Read {
+		if lexical.Within(s.Path, hidden) && !s.Read {
 			(&mount{op: opHideFile, path: hidden}).explain(&s)
 			theirs = false
 		}
@@ -81,9 +82,9 @@ func explainPipe(s *hypervisor.Sight, confined bool) {
 // onTheWay tells whether the first directory above path that is there, below the one that
 // is top, was made only because another mount lies in it. It belongs to the supervisor's user.
 func (p *plan) onTheWay(path, top string) bool {
-	for dir := filepath.Dir(path); dir != top && below(dir, top); dir = filepath.Dir(dir) {
+	for dir := filepath.Dir(path); lexical.Below(dir, top); dir = filepath.Dir(dir) {
 		for _, m := range p.mounts {
-			if below(m.path, dir) {
+			if lexical.Within(m.path, dir) {
 				return m.path != dir
 			}
 		}
@@ -169,7 +170,7 @@ func (m *mount) explain(s *hypervisor.Sight) {
 			s.Why = "an overlay over " + m.path + ": what is written goes with the session"
 		}
 		for _, hidden := range m.masked {
-			if below(s.Path, hidden) {
+			if lexical.Within(s.Path, hidden) {
 				(&mount{op: opHideFile, path: hidden}).explain(s)
 			}
 		}

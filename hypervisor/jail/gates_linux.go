@@ -13,6 +13,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
 	"github.com/codeagent/sandbox/hypervisor/remote"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // addGates adds the gates to the shares: those that were named, and those of a view that asks.
@@ -27,12 +28,12 @@ func (p *planner) addGates() {
 	named := p.shares
 	p.view = viewOf(p.cfg, p.user)
 	for _, dir := range p.view.Gates {
-		if !slices.ContainsFunc(named, func(s string) bool { return below(dir, s) }) {
+		if !slices.ContainsFunc(named, func(s string) bool { return lexical.Within(dir, s) }) {
 			p.shares = append(p.shares, dir)
 		}
 	}
 	closed := func(path string) bool {
-		return slices.ContainsFunc(named, func(s string) bool { return below(path, s) })
+		return slices.ContainsFunc(named, func(s string) bool { return lexical.Within(path, s) })
 	}
 	p.view.Open, p.view.Allowed = slices.DeleteFunc(p.view.Open, closed), slices.DeleteFunc(p.view.Allowed, closed)
 	p.view.Empty = slices.DeleteFunc(p.view.Empty, closed)
@@ -82,7 +83,7 @@ func (p *planner) mountGates() {
 func (p *planner) sortOuter() {
 	outer := make(map[string]bool)
 	for _, m := range p.out {
-		outer[m.path] = m.gate && !slices.ContainsFunc(p.out, func(o mount) bool { return o.path != m.path && below(m.path, o.path) })
+		outer[m.path] = m.gate && !slices.ContainsFunc(p.out, func(o mount) bool { return o.path != m.path && lexical.Within(m.path, o.path) })
 	}
 	slices.SortStableFunc(p.out, func(a, b mount) int {
 		switch {
@@ -101,7 +102,7 @@ func (p *planner) closed() []string { return p.shares[:len(p.cfg.Shares)+len(p.c
 // passages are what is mounted below a share.
 func (p *planner) passages(share int) (paths []string) {
 	for _, m := range p.out {
-		if dir := p.shares[share]; m.path != dir && below(m.path, dir) {
+		if dir := p.shares[share]; lexical.Below(m.path, dir) {
 			paths = append(paths, m.path)
 		}
 	}
@@ -125,7 +126,7 @@ func (p *planner) findWays() (ways []string) {
 		default:
 			continue
 		}
-		if slices.ContainsFunc(gates, func(g string) bool { return m.path != g && below(m.path, g) }) && !slices.Contains(ways, m.path) {
+		if slices.ContainsFunc(gates, func(g string) bool { return lexical.Below(m.path, g) }) && !slices.Contains(ways, m.path) {
 			ways = append(ways, m.path)
 		}
 	}
@@ -215,7 +216,7 @@ func (p *plan) explainGate(s *hypervisor.Sight, gate string) {
 	switch {
 	case s.Path == gate:
 		s.Why = "the names in it are held until a person allows them, but for those that programs need"
-	case slices.ContainsFunc(p.open, func(o string) bool { return below(s.Path, o) }):
+	case slices.ContainsFunc(p.open, func(o string) bool { return lexical.Within(s.Path, o) }):
 		s.Why = "programs need it: it is there from the start" + readOnly
 	default:
 		s.Asked, s.Why = true, "a person is asked first: it lies in the gate "+gate

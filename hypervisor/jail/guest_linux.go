@@ -21,6 +21,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/filters"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
 	"github.com/codeagent/sandbox/hypervisor/remote"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // guest is a running jail.
@@ -179,7 +180,7 @@ func (g *guest) lacksTemporary(k, v string) bool {
 		return false
 	}
 	v = places.ResolveMount(v)
-	within := func(dir string) bool { return below(v, places.ResolveMount(dir)) }
+	within := func(dir string) bool { return lexical.Within(v, places.ResolveMount(dir)) }
 	for _, s := range g.cfg.Shares {
 		if within(s.GuestPath) {
 			return false

@@ -13,6 +13,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/filters"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // What the view says, Landlock says once more: files are opened for writing, made, removed and
@@ -162,7 +163,7 @@ func (p *plan) ownPlaces() []ownPlace {
 		default:
 			continue
 		}
-		if slices.ContainsFunc(p.mounts, func(f mount) bool { return f.op == opFolder && below(m.path, f.path) }) {
+		if slices.ContainsFunc(p.mounts, func(f mount) bool { return f.op == opFolder && lexical.Within(m.path, f.path) }) {
 			own.rights &^= filters.LandlockWrite // what lies in a folder is the host's
 		}
 		if filters.LandlockAt(own.dir, own.rights) != 0 {

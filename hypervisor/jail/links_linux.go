@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // links looks for the further names of hidden files: hard links, by which a file can be read that is hidden by its path. Nothing is searched while there are
@@ -83,7 +84,7 @@ func (p *planner) otherNames(l *links, hidden []hypervisor.Secret) (out []hyperv
 	l.search(slices.Concat(slices.Compact(queue), p.shares, []string{p.user.Home}))
 	for _, w := range l.wanted {
 		for _, path := range w.found {
-			if !slices.ContainsFunc(hidden, func(h hypervisor.Secret) bool { return below(path, h.Path) }) && !slices.Contains(p.show, path) {
+			if !slices.ContainsFunc(hidden, func(h hypervisor.Secret) bool { return lexical.Within(path, h.Path) }) && !slices.Contains(p.show, path) {
 				out = append(out, hypervisor.Secret{Path: path, What: w.secret.What, Source: "another name (hard link) of " + w.secret.Path})
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // forbidExec binds what may not be executed over itself, on mounts that nothing is executed or
@@ -17,10 +18,10 @@ func (p *planner) forbidExec() {
 		}
 		path := places.ResolveMount(named)
 		for _, path := range append([]string{path}, places.MountAliases(p.mounts, path)...) {
-			if slices.ContainsFunc(p.out, func(m mount) bool { return m.op == opNoExec && below(path, m.path) }) {
+			if slices.ContainsFunc(p.out, func(m mount) bool { return m.op == opNoExec && lexical.Within(path, m.path) }) {
 				continue
 			}
-			within := func(m mount) bool { return below(m.path, path) || below(path, m.path) }
+			within := func(m mount) bool { return lexical.Within(m.path, path) || lexical.Within(path, m.path) }
 			if path == "/" || slices.ContainsFunc(p.out, within) || p.isCovered(path) {
 				p.notes = append(p.notes, fmt.Sprintf("the policy's rule about executing %s does not hold inside: it is in, or around, a place that the view makes itself", named))
 				continue

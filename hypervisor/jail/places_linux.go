@@ -13,6 +13,7 @@ import (
 
 	"github.com/codeagent/sandbox/guest/script"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // addPlaces adds what can be written beside the working folders.
@@ -49,10 +50,10 @@ func (p *planner) addPlaces(hide []string) error {
 // addParents adds the directories of the home directory on the way to a place that are not there: they are the
 // workload's, as they would be if its programs had made them.
 func (p *planner) addParents(path string) {
-	if !below(path, p.user.Home) {
+	if !lexical.Within(path, p.user.Home) {
 		return
 	}
-	for dir := filepath.Dir(path); dir != p.user.Home && below(dir, p.user.Home); dir = filepath.Dir(dir) {
+	for dir := filepath.Dir(path); lexical.Below(dir, p.user.Home); dir = filepath.Dir(dir) {
 		in := p.innermost(dir)
 		made := in != nil && (in.op == opTmpfs || in.op == opOverlay && in.session && !exists(dir))
 		if made && !slices.ContainsFunc(p.out, func(m mount) bool { return m.path == dir }) {
@@ -76,7 +77,7 @@ func (p *planner) caches() []places.Cache {
 // missing are the caches in the home directory that are not there. Nothing is made on the host to mount them on.
 func (p *planner) missing() (paths []string) {
 	for _, c := range p.caches() {
-		if c.Path != p.user.Home && below(c.Path, p.user.Home) && !exists(c.Path) && p.mayOpen(c.Path, p.secret) == nil {
+		if lexical.Below(c.Path, p.user.Home) && !exists(c.Path) && p.mayOpen(c.Path, p.secret) == nil {
 			paths = append(paths, c.Path)
 		}
 	}
@@ -132,10 +133,12 @@ func (p *planner) addCaches(hide []string) {
 			continue
 		}
 		if p.mayOpen(path, hide) != nil || p.mountedIn(path) != "" ||
-			slices.ContainsFunc(p.places, func(o mount) bool { return below(path, o.path) || below(o.path, path) && o.op != opOverlay }) {
+			slices.ContainsFunc(p.places, func(o mount) bool {
+				return lexical.Within(path, o.path) || lexical.Within(o.path, path) && o.op != opOverlay
+			}) {
 			continue
 		}
-		p.places = slices.DeleteFunc(p.places, func(o mount) bool { return o.op == opOverlay && !o.named && below(o.path, path) })
+		p.places = slices.DeleteFunc(p.places, func(o mount) bool { return o.op == opOverlay && !o.named && lexical.Within(o.path, path) })
 		p.places = append(p.places, m)
 	}
 }
@@ -143,14 +146,14 @@ func (p *planner) addCaches(hide []string) {
 // canMake reports whether a directory that is missing can be made inside: it would lie in
 // what is empty at first, or in the home directory's overlay.
 func (p *planner) canMake(path string) bool {
-	return p.isCovered(path) || p.home != "" && below(path, p.home) && !slices.ContainsFunc(p.kept, func(dir string) bool { return below(path, dir) })
+	return p.isCovered(path) || p.home != "" && lexical.Within(path, p.home) && !slices.ContainsFunc(p.kept, func(dir string) bool { return lexical.Within(path, dir) })
 }
 
 // mountedIn is a mount that lies strictly below dir, or empty. The kernel refuses an overlay that
 // would uncover what it covers.
 func (p *planner) mountedIn(dir string) string {
 	for _, m := range p.mounts {
-		if m.Point != dir && below(m.Point, dir) {
+		if lexical.Below(m.Point, dir) {
 			return m.Point
 		}
 	}
@@ -168,7 +171,7 @@ func (p *planner) canLayerHome() bool {
 	home := p.user.Home
 	var st unix.Stat_t
 	return p.cfg.Places.Store != "" && p.noOverlay == "" && home != "/tmp" && unix.Stat(home, &st) == nil && int(st.Uid) == p.user.UID &&
-		!slices.ContainsFunc(p.closed(), func(dir string) bool { return below(home, dir) })
+		!slices.ContainsFunc(p.closed(), func(dir string) bool { return lexical.Within(home, dir) })
 }
 
 // addHome makes the home directory writable: what is written there goes with the session. If it is to be read-only, and
@@ -206,7 +209,7 @@ func (p *planner) keep(dir string, missing []string) {
 		if p.concealed(path) {
 			continue
 		}
-		if slices.ContainsFunc(missing, func(m string) bool { return below(m, path) }) {
+		if slices.ContainsFunc(missing, func(m string) bool { return lexical.Within(m, path) }) {
 			p.keep(path, missing)
 			continue
 		}
@@ -234,7 +237,7 @@ func innermost(mounts []mount, path string) *mount {
 	for i := range mounts {
 		switch m := &mounts[i]; m.op {
 		case opOverlay, opWritable, opBind, opNoExec, opShare, opFolder, opTmpfs:
-			if path != m.path && below(path, m.path) && (best == nil || len(m.path) >= len(best.path)) {
+			if lexical.Below(path, m.path) && (best == nil || len(m.path) >= len(best.path)) {
 				best = m
 			}
 		}

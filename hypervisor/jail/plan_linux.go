@@ -15,6 +15,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
 	"github.com/codeagent/sandbox/hypervisor/network"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // plan is what a jail's first process has to do. It decides nothing: it carries
@@ -197,7 +198,7 @@ func makePlan(cfg hypervisor.Config, u account, table []places.MountEntry, media
 
 // isBare tells whether nothing is mounted below a share, neither on the host nor by the jail.
 func (p *planner) isBare(share string) bool {
-	within := func(path string) bool { return path != share && below(path, share) }
+	within := func(path string) bool { return lexical.Below(path, share) }
 	return !slices.ContainsFunc(p.mounts, func(m places.MountEntry) bool { return within(m.Point) }) &&
 		!slices.ContainsFunc(p.out, func(m mount) bool { return within(m.path) })
 }
@@ -210,16 +211,13 @@ func folders(cfg hypervisor.Config) ([]string, error) {
 			return nil, fmt.Errorf("jail: share %s: folders keep their absolute paths here", s.HostPath)
 		}
 		r := places.ResolveMount(s.HostPath)
-		if r == "/" || below("/proc", r) || below(r, "/proc") || below(r, "/dev") || below(r, "/sys") {
+		if r == "/" || lexical.Within("/proc", r) || lexical.Within(r, "/proc") || lexical.Within(r, "/dev") || lexical.Within(r, "/sys") {
 			return nil, fmt.Errorf("jail: %s cannot be a working folder", s.HostPath)
 		}
 		out = append(out, r)
 	}
 	return out, nil
 }
-
-// below reports whether p is dir or lies in it; both are clean and absolute.
-func below(p, dir string) bool { return places.MountBelow(p, dir) }
 
 func (p *planner) add(m mount) { p.out = append(p.out, m) }
 
@@ -229,7 +227,7 @@ func (p *planner) cover(dir string, mode uint32, own bool) {
 }
 
 func (p *planner) isCovered(path string) bool {
-	return slices.ContainsFunc(p.covered, func(dir string) bool { return below(path, dir) })
+	return slices.ContainsFunc(p.covered, func(dir string) bool { return lexical.Within(path, dir) })
 }
 
 // inShare returns whether path is strictly below a share.
@@ -239,14 +237,14 @@ func (p *planner) inShare(path string) bool {
 
 // inFolder returns whether path is strictly below a working folder.
 func (p *planner) inFolder(path string) bool {
-	return slices.ContainsFunc(p.shares[:len(p.cfg.Shares)], func(dir string) bool { return path != dir && below(path, dir) })
+	return slices.ContainsFunc(p.shares[:len(p.cfg.Shares)], func(dir string) bool { return lexical.Below(path, dir) })
 }
 
 // shareOf returns the innermost share that path is strictly below, or -1.
 func (p *planner) shareOf(path string) int {
 	best := -1
 	for i, dir := range p.shares {
-		if path != dir && below(path, dir) && (best < 0 || len(dir) > len(p.shares[best])) {
+		if lexical.Below(path, dir) && (best < 0 || len(dir) > len(p.shares[best])) {
 			best = i
 		}
 	}
@@ -260,7 +258,7 @@ func (p *planner) overlapping() error {
 	for i, s := range folders {
 		for _, alias := range places.MountAliases(p.mounts, s) {
 			for j, other := range folders {
-				if i != j && below(alias, other) {
+				if i != j && lexical.Within(alias, other) {
 					return fmt.Errorf("jail: %s is mounted at %s, too, inside %s: name only one of them", s, alias, other)
 				}
 			}
@@ -304,7 +302,7 @@ func (p *planner) coverHomes() {
 	p.addHome()
 	for _, s := range slices.Concat(p.shares, p.show) { // what is shown in a hidden directory is so without the rest of it
 		for _, h := range p.secret {
-			if s != h && below(s, h) && !p.isCovered(h) && exists(s) && (!slices.Contains(p.show, s) || !p.inFolder(h)) {
+			if lexical.Below(s, h) && !p.isCovered(h) && exists(s) && (!slices.Contains(p.show, s) || !p.inFolder(h)) {
 				p.cover(h, 0o755, false)
 			}
 		}
@@ -343,7 +341,7 @@ func (p *planner) mountShares() {
 
 // concealed returns whether a path is hidden, or lies in what is.
 func (p *planner) concealed(path string) bool {
-	return slices.ContainsFunc(p.secret, func(h string) bool { return below(path, h) })
+	return slices.ContainsFunc(p.secret, func(h string) bool { return lexical.Within(path, h) })
 }
 
 // uncovered returns whether a mount at this very path shows something of the host.
@@ -371,7 +369,7 @@ func (p *planner) hide(path string) {
 	}
 	gone := p.isCovered(path) && !uncovered && (in == nil || in.op == opTmpfs)
 	for _, h := range p.hidden {
-		gone = gone || below(path, h)
+		gone = gone || lexical.Within(path, h)
 	}
 	if gone {
 		return

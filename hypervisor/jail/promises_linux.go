@@ -12,6 +12,7 @@ import (
 	"github.com/codeagent/sandbox/guest/script"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // promise is what must fail inside. PID 1 tries it when the view is complete and it has no rights any more than commands
@@ -54,7 +55,7 @@ func (p *planner) promises() (out []promise) {
 // asks returns whether a look at a path may be a question to a person.
 func (p *planner) asks(path string) bool {
 	for i := len(p.cfg.Shares); i < len(p.shares); i++ {
-		if in := p.innermost(path); in != nil && in.gate && below(path, p.shares[i]) && !p.uncovered(path) {
+		if in := p.innermost(path); in != nil && in.gate && lexical.Within(path, p.shares[i]) && !p.uncovered(path) {
 			return true
 		}
 	}
@@ -65,7 +66,7 @@ func (p *planner) asks(path string) bool {
 // a working folder lies there. Then it is something of the host's in it, or empty if there is nothing.
 func (p *planner) witness(h string) string {
 	if !slices.ContainsFunc(p.out, func(m mount) bool {
-		return m.path != h && below(m.path, h) || m.path == h && (m.op == opTmpfs || m.op == opDir)
+		return lexical.Below(m.path, h) || m.path == h && (m.op == opTmpfs || m.op == opDir)
 	}) ||
 		slices.ContainsFunc(p.out, func(m mount) bool { return m.path == h && m.op == opHideDir }) {
 		return h
@@ -74,7 +75,7 @@ func (p *planner) witness(h string) string {
 	for _, e := range entries {
 		path := filepath.Join(h, e.Name())
 		if !slices.ContainsFunc(p.out, func(m mount) bool {
-			return below(m.path, path) || m.op != opTmpfs && m.path != h && below(path, m.path)
+			return lexical.Within(m.path, path) || m.op != opTmpfs && m.path != h && lexical.Within(path, m.path)
 		}) {
 			return path
 		}
@@ -97,12 +98,12 @@ func (p *planner) sealedPlaces() (out []promise) {
 		out = append(out, made)
 	}
 	for _, dir := range []string{"/", "/etc", "/usr", p.user.Home} {
-		if dir == "/" || !p.isCovered(dir) && !slices.ContainsFunc(p.out, func(m mount) bool { return below(dir, m.path) }) {
+		if dir == "/" || !p.isCovered(dir) && !slices.ContainsFunc(p.out, func(m mount) bool { return lexical.Within(dir, m.path) }) {
 			add(dir)
 		}
 	}
 	for i, m := range p.out {
-		over := func(later mount) bool { return below(m.path, later.path) }
+		over := func(later mount) bool { return lexical.Within(m.path, later.path) }
 		if m.op == opBind || m.op == opNoExec || m.op == opFolder || m.op == opOverlay && m.readOnly {
 			if !slices.ContainsFunc(p.out[i+1:], over) {
 				add(m.path)

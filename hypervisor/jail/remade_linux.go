@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // remade looks which hidden paths there are inside all the same: in an overlay, what is hidden is missing, and programs can make it anew.
@@ -51,7 +52,7 @@ func (g *guest) Conceals(path string) (hidden string, readable bool) {
 // Concealed returns which of hidden paths, resolved, an absolute path is or lies in, and the path resolved. There is none if nothing is there.
 func Concealed(path string, hidden []string) (resolved, in string) {
 	resolved = places.ResolveMount(path)
-	i := slices.IndexFunc(hidden, func(h string) bool { return below(resolved, h) })
+	i := slices.IndexFunc(hidden, func(h string) bool { return lexical.Within(resolved, h) })
 	if i < 0 {
 		return resolved, ""
 	}

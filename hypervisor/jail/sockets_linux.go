@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // bound is a socket that a program outside has bound to a path.
@@ -51,8 +52,8 @@ func (p *planner) hostSockets() []string {
 
 // unreached tells whether nobody inside reaches the socket at a path, whatever covers it.
 func (p *planner) unreached(path string) bool {
-	named := slices.ContainsFunc(slices.Concat(p.cfg.Places.Overlay, p.cfg.Places.Writable), func(dir string) bool { return below(path, places.ResolveMount(dir)) })
-	if !named && (below(path, "/run") || below(path, "/var/run") || below(path, "/tmp")) {
+	named := slices.ContainsFunc(slices.Concat(p.cfg.Places.Overlay, p.cfg.Places.Writable), func(dir string) bool { return lexical.Within(path, places.ResolveMount(dir)) })
+	if !named && (lexical.Within(path, "/run") || lexical.Within(path, "/var/run") || lexical.Within(path, "/tmp")) {
 		return true
 	}
 	return !p.mediated && p.inFolder(places.ResolveMount(path))

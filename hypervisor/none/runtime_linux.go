@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // Options configure the runtime.
@@ -160,8 +161,8 @@ func (g *guest) mount(i int, s hypervisor.Share) error {
 func (g *guest) translate(path string) string {
 	best, out := -1, path
 	for i, m := range g.mounts {
-		rel, err := filepath.Rel(m.share.HostPath, path)
-		if err != nil || rel == ".." || strings.HasPrefix(rel, "../") || len(m.share.HostPath) <= best {
+		rel, in := lexical.Rel(m.share.HostPath, path)
+		if !in || len(m.share.HostPath) <= best {
 			continue
 		}
 		best, out = len(m.share.HostPath), filepath.Join(g.point(i), rel)

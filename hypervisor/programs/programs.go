@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // Find looks for a program in the directories of path, which is written as PATH is, or, if name has a slash, takes it as a path. It leaves out relative directories and what lies in
@@ -56,7 +58,7 @@ func (missing) Is(target error) bool { return target == exec.ErrNotFound }
 func reached(path string, dirs []string) bool {
 	for _, p := range []string{path, resolved(path), filepath.Join(resolved(filepath.Dir(path)), filepath.Base(path))} {
 		for _, d := range dirs {
-			if within(p, d) || within(p, resolved(d)) {
+			if lexical.Within(p, d) || lexical.Within(p, resolved(d)) {
 				return true
 			}
 		}
@@ -69,9 +71,4 @@ func resolved(path string) string {
 		return p
 	}
 	return filepath.Clean(path)
-}
-
-func within(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
 }

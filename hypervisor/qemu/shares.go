@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // ours are directories of the guest's own system, which a folder, mounted at its
@@ -22,22 +23,17 @@ func checkShares(shares []hypervisor.Share) error {
 			return fmt.Errorf("qemu: share %s at %s: paths are absolute", s.HostPath, p)
 		}
 		for _, o := range ours {
-			if below(o, p) || below(p, "/proc") || below(p, "/sys") {
+			if lexical.Within(o, p) || lexical.Within(p, "/proc") || lexical.Within(p, "/sys") {
 				return fmt.Errorf("qemu: %s cannot be a working folder of a virtual machine: the guest has its own %s; use --isolation jail, or another folder", p, o)
 			}
 		}
 		for _, other := range shares[:i] {
-			if below(p, other.GuestPath) || below(other.GuestPath, p) {
+			if lexical.Within(p, other.GuestPath) || lexical.Within(other.GuestPath, p) {
 				return fmt.Errorf("qemu: of the working folders %s and %s one lies in the other: name only one of them", other.GuestPath, p)
 			}
 		}
 	}
 	return nil
-}
-
-// below reports whether path is dir or lies in it.
-func below(path, dir string) bool {
-	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
 // refused are, for each share, the paths in it that its bridge must refuse: a
@@ -62,7 +58,7 @@ func refused(cfg hypervisor.Config, homes ...string) [][]string {
 			continue
 		}
 		for i, s := range cfg.Shares {
-			if dir := resolve(s.HostPath); h != dir && below(h, dir) {
+			if dir := resolve(s.HostPath); lexical.Below(h, dir) {
 				out[i] = append(out[i], strings.TrimPrefix(strings.TrimPrefix(h, dir), "/"))
 			}
 		}

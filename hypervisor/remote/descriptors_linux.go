@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/inherit"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // Admit returns an error if a descriptor that a command is to be given as it is would lead it out of its view (see package inherit).
@@ -64,7 +63,7 @@ func visible(fd int, hidden []string) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(hidden, func(h string) bool { return name == h || strings.HasPrefix(name, h+string(filepath.Separator)) }) {
+	if slices.ContainsFunc(hidden, func(h string) bool { return lexical.Within(name, h) }) {
 		return fmt.Errorf("is of %q, which is hidden", name)
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/inherit"
 	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // runParams are those of "run". Without a terminal its stdin, stdout and stderr
@@ -268,7 +269,7 @@ func (s *SessionServer) check(ctx context.Context, p runParams, files int) error
 		return bad(fmt.Sprintf("stdin, stdout and stderr must come as descriptors, and those that are numbered; %d came", files))
 	case files != p.Terminal.files()+len(p.Further):
 		return bad("with a terminal that is all of the streams no descriptors are taken but those that are numbered")
-	case !slices.ContainsFunc(st.Directories, func(d api.DirectoryStatus) bool { return within(p.Dir, d.Path) }):
+	case !slices.ContainsFunc(st.Directories, func(d api.DirectoryStatus) bool { return lexical.Within(p.Dir, d.Path) }):
 		return fmt.Errorf("%w: %s is in no working folder of the session", api.ErrOutside, p.Dir)
 	case p.Terminal.files() > 0 && copies(st.Isolation):
 		return fmt.Errorf("%w: the session's virtual machine takes commands of other processes on a terminal only; end the session with 'sandbox stop'", api.ErrNotGiven)
@@ -303,11 +304,6 @@ func (s *SessionServer) has(st api.Status, w api.Wants) error {
 		return fmt.Errorf("%w: --keep %v: process %d has the session and ends it itself; leave --keep out", api.ErrNotGiven, w.Keep, os.Getpid())
 	}
 	return nil
-}
-
-func within(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return filepath.IsAbs(path) && err == nil && filepath.IsLocal(rel)
 }
 
 // advice is what to do about a session that does not have what is asked for.

@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 func sum(s string) []byte {
@@ -186,11 +188,11 @@ func (e Entry) Apply(secrets []string) (done Applied, err error) {
 
 // touches reports whether the change is one of a secret, or of a directory with a secret.
 func (c Change) touches(secret string) bool {
-	if c.Path == secret || strings.HasPrefix(c.Path, secret+"/") {
+	if lexical.Within(c.Path, secret) {
 		return true
 	}
 	_, err := os.Lstat(secret)
-	return err == nil && (c.Kind == Deleted || c.Kind == Replaced) && strings.HasPrefix(secret, c.Path+"/")
+	return err == nil && (c.Kind == Deleted || c.Kind == Replaced) && lexical.Below(secret, c.Path)
 }
 
 // Discard throws away what was written.

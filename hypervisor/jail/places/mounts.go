@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // MountEntry is one line of /proc/PID/mountinfo.
@@ -55,11 +57,6 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// MountBelow reports whether p is dir or lies in it; both are clean and absolute.
-func MountBelow(p, dir string) bool {
-	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
-}
-
 // MountDevice returns the device number of the file system that p is on, or "". p is as for [MountAliases].
 func MountDevice(mounts []MountEntry, p string) string {
 	if m := innermost(mounts, p); m != nil {
@@ -78,7 +75,7 @@ func MountNoExec(mounts []MountEntry, p string) bool {
 func innermost(mounts []MountEntry, p string) (in *MountEntry) {
 	for i := range mounts {
 		m := &mounts[i]
-		if MountBelow(p, m.Point) && (in == nil || len(m.Point) >= len(in.Point)) {
+		if lexical.Within(p, m.Point) && (in == nil || len(m.Point) >= len(in.Point)) {
 			in = m
 		}
 	}
@@ -101,12 +98,12 @@ func MountAliases(mounts []MountEntry, p string) []string {
 		}
 		alias := ""
 		switch {
-		case MountBelow(inFS, m.Root): // m shows it under its own point
+		case lexical.Within(inFS, m.Root): // m shows it under its own point
 			alias = path.Join(m.Point, strings.TrimPrefix(inFS, strings.TrimSuffix(m.Root, "/")))
-		case MountBelow(m.Root, inFS): // m shows a part of it
+		case lexical.Within(m.Root, inFS): // m shows a part of it
 			alias = m.Point
 		}
-		if alias != "" && alias != p && !MountBelow(alias, p) {
+		if alias != "" && alias != p && !lexical.Within(alias, p) {
 			out = append(out, alias)
 		}
 	}

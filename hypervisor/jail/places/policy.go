@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // Policy says what may be opened up.
@@ -29,23 +31,23 @@ func (p Policy) Allows(path string) error {
 		return errors.New("the whole file system cannot be opened up: name what is to be written")
 	}
 	for _, dir := range []string{"/proc", "/sys", "/dev", "/run", "/var/run"} {
-		if MountBelow(path, ResolveMount(dir)) {
+		if lexical.Within(path, ResolveMount(dir)) {
 			return fmt.Errorf("%s is the jail's own or the kernel's", dir)
 		}
 	}
 	for _, f := range p.Folders {
-		if MountBelow(path, f) {
+		if lexical.Within(path, f) {
 			return fmt.Errorf("it lies in the working folder %s, which can be written and undone", f)
 		}
-		if MountBelow(f, path) {
+		if lexical.Within(f, path) {
 			return fmt.Errorf("the working folder %s lies in it: what is written there could not be undone", f)
 		}
 	}
-	if p.Store != "" && MountBelow(ResolveMount(p.Store), path) {
+	if p.Store != "" && lexical.Within(ResolveMount(p.Store), path) {
 		return fmt.Errorf("what is written to overlays is kept in it (%s)", p.Store)
 	}
 	for _, h := range p.Hidden {
-		if MountBelow(path, h) {
+		if lexical.Within(path, h) {
 			return fmt.Errorf("it is hidden inside, as %s is: it may hold secrets", h)
 		}
 	}
@@ -73,7 +75,7 @@ func (p Policy) othersHome(path string) error {
 		if slices.Contains(own, home) {
 			continue
 		}
-		if MountBelow(path, home) || MountBelow(home, path) {
+		if lexical.Within(path, home) || lexical.Within(home, path) {
 			return fmt.Errorf("%s is the home directory of %s", home, f[0])
 		}
 	}

@@ -16,8 +16,8 @@ var rooms = []struct {
 	{"actors", []string{"fsbridge", "hypervisor", "messages", "supervision"}},
 	{"supervision", []string{"messages"}},
 	{"messages", nil},
-	{"fsbridge", nil},
-	{"hypervisor", []string{"guest"}},
+	{"fsbridge", []string{"messages"}},
+	{"hypervisor", []string{"guest", "messages"}},
 	{"guest", nil},
 }
 
@@ -37,6 +37,8 @@ var forbidden = []arrow{
 	{`^fsbridge/virtiofs$`, `^fsbridge/(fuse|ninep|mediate)$`, ``, "transports do not know each other"},
 	{`^fsbridge/ninep$`, `^fsbridge/(fuse|virtiofs|mediate)$`, ``, "transports do not know each other"},
 	{`^fsbridge/mediate`, `^fsbridge/(fuse|virtiofs|ninep)$`, ``, "transports do not know each other"},
+	{`^(fsbridge|hypervisor)\b`, `^messages\b`, `^messages/lexical$`, "below the actors only the comparison of paths is shared"},
+	{`^messages/lexical$`, `.`, ``, "every room uses it"},
 	{`^actors/.`, `^actors$`, ``, "what it composes does not know the composition"},
 	{`^actors/api$`, `^actors/`, ``, "the facade knows no actor"},
 	{`^actors/frontend`, `^actors/`, `^actors/(api|frontend)`, "a frontend knows the facade and other frontends' means"},

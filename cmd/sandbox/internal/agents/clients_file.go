@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // maxFileBytes bounds a client's file.
@@ -134,7 +135,7 @@ func target(file, within string) (string, error) {
 	if within, err = filepath.EvalSymlinks(within); err != nil {
 		return "", err
 	}
-	if rel, err := filepath.Rel(within, real); err != nil || !filepath.IsLocal(rel) {
+	if !lexical.Within(real, within) {
 		return "", fmt.Errorf("%s leads out of %s, to %s; it is not touched", file, within, real)
 	}
 	return real, nil

@@ -19,6 +19,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // WhyCommands make 'sandbox why'.
@@ -170,16 +171,10 @@ func Hidden(cfg api.Config) ([]hypervisor.Secret, []string, error) {
 	}
 	if cfg.Runtime.Name() == "vm" { // of the host it has the folders alone
 		hidden = slices.DeleteFunc(hidden, func(h hypervisor.Secret) bool {
-			return !slices.ContainsFunc(cfg.Directories, func(d api.Directory) bool { return below(h.Path, d.Path) })
+			return !slices.ContainsFunc(cfg.Directories, func(d api.Directory) bool { return lexical.Within(h.Path, d.Path) })
 		})
 	}
 	return hidden, notes, nil
-}
-
-// below reports whether path is dir or lies in it; both are clean and absolute.
-func below(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
 }
 
 func (c WhyCommands) tellPath(s hypervisor.Sight, op string, allowed bool) {

@@ -10,6 +10,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // Effect returns an error for a rule that decides nothing in the sessions of this configuration, with what would work instead, or says under which condition it
@@ -56,8 +57,8 @@ func gateEffect(cfg api.Config, r approval.Rule, path string, whole bool) (strin
 		return note, nil
 	}
 	for _, gate := range cfg.Gate {
-		rel, err := filepath.Rel(gate, path)
-		if err != nil || !filepath.IsLocal(rel) || rel == "." {
+		rel, in := lexical.Rel(gate, path)
+		if !in || rel == "." {
 			continue
 		}
 		if first, _, deeper := strings.Cut(rel, string(filepath.Separator)); deeper {

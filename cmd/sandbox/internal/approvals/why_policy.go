@@ -11,6 +11,7 @@ import (
 	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // sight is what is said of a path as JSON.
@@ -72,7 +73,7 @@ func (c WhyCommands) decided(cfg api.Config, s *hypervisor.Sight, found []said, 
 		return
 	}
 	for _, d := range cfg.Directories {
-		if below(s.Path, d.Path) {
+		if lexical.Within(s.Path, d.Path) {
 			c.writes(cfg, d.Path, s)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/cgroup"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // Examine looks at everything that matters. It changes nothing, except that what the folder's file
@@ -205,7 +206,7 @@ func (h Host) mountedBelow() string {
 	}
 	list, _ := places.ParseMounts(strings.NewReader(ReadText("/proc/self/mountinfo")))
 	for _, m := range list {
-		if m.Point != folder && places.MountBelow(m.Point, folder) {
+		if lexical.Below(m.Point, folder) {
 			return m.Point
 		}
 	}

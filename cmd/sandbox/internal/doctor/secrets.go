@@ -11,6 +11,7 @@ import (
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // Secrets are what is hidden from commands here, and what looks as if it should be.
@@ -59,10 +60,7 @@ func (s *Secrets) Search(ctx context.Context, dirs ...string) {
 }
 
 func (s *Secrets) hides(path string) bool {
-	return slices.ContainsFunc(s.Hidden, func(h hypervisor.Secret) bool {
-		rel, err := filepath.Rel(h.Path, path)
-		return err == nil && filepath.IsLocal(rel)
-	})
+	return slices.ContainsFunc(s.Hidden, func(h hypervisor.Secret) bool { return lexical.Within(path, h.Path) })
 }
 
 // directory notes what looks like a secret in a directory and returns the directories in it.

@@ -12,6 +12,7 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // Folders says which working folders are meant: those that --working-dir names,
@@ -61,7 +62,7 @@ func currentOf(dirs []config.Directory) (config.Directory, bool) {
 		return config.Directory{}, false
 	}
 	for _, d := range dirs {
-		if rel, err := filepath.Rel(d.Path, wd); err == nil && filepath.IsLocal(rel) {
+		if lexical.Within(wd, d.Path) {
 			return d, true
 		}
 	}

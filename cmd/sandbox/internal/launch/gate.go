@@ -4,10 +4,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // gate sets the directories whose names a person has to allow.
@@ -25,12 +25,12 @@ func (l *Launcher) gate(cfg *api.Config) error {
 			return console.Usage(errors.Join(console.Usagef("--gate %s: it is not a directory", named), err))
 		}
 		for _, system := range []string{"/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp"} {
-			if path == "/" || path == system || strings.HasPrefix(path, system+"/") && system != "/usr" && system != "/tmp" && system != "/var/tmp" {
+			if path == "/" || path == system || lexical.Below(path, system) && system != "/usr" && system != "/tmp" && system != "/var/tmp" {
 				return console.Usagef("--gate %s: programs cannot run without it; name directories with data", named)
 			}
 		}
 		for _, d := range cfg.Directories {
-			if path == d.Path || strings.HasPrefix(path, d.Path+"/") {
+			if lexical.Within(path, d.Path) {
 				return console.Usagef("--gate %s: it lies in the working folder %s, which commands may read", named, d.Path)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // withGitDirectories adds the git directories of worktrees and submodules, which lie
@@ -26,7 +27,7 @@ func (l *Launcher) withGitDirectories(dirs []api.Directory) []api.Directory {
 			continue
 		}
 		path, err := GitDirectory(d.Path)
-		if path == "" && err == nil || slices.ContainsFunc(all, func(o api.Directory) bool { return within(path, o.Path) }) {
+		if path == "" && err == nil || slices.ContainsFunc(all, func(o api.Directory) bool { return lexical.Within(path, o.Path) }) {
 			continue
 		}
 		if err == nil {
@@ -64,14 +65,14 @@ func (l *Launcher) joinGitDirectory(all *[]api.Directory, path string) error {
 	}
 	for _, s := range running {
 		for _, dir := range s.Directories {
-			if within(path, dir) || within(dir, path) {
+			if lexical.Within(path, dir) || lexical.Within(dir, path) {
 				return fmt.Errorf("session %s (process %d) has its git directory %s open: end that session, or have one for all its worktrees (--working-dir, once for each)",
 					s.Session, s.PID, path)
 			}
 		}
 	}
 	for _, d := range *all {
-		if within(d.Path, path) {
+		if lexical.Within(d.Path, path) {
 			return fmt.Errorf("its git directory %s has %s in it", path, d.Path)
 		}
 	}
@@ -88,7 +89,7 @@ func (l *Launcher) joinGitDirectory(all *[]api.Directory, path string) error {
 func RepositoryAbove(dir string, folders []string) string {
 	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
 		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
-			if len(folders) == 0 || slices.ContainsFunc(folders, func(folder string) bool { return within(at, folder) }) {
+			if len(folders) == 0 || slices.ContainsFunc(folders, func(folder string) bool { return lexical.Within(at, folder) }) {
 				return ""
 			}
 			return at

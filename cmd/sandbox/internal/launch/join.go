@@ -15,6 +15,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // joinPatience is how long a folder is waited for whose session starts or ends.
@@ -112,16 +113,10 @@ func workingDirectory() (string, error) {
 // StartDir is the current directory if it is in a working folder, else the first of these.
 func StartDir(first string, others ...string) string {
 	wd, err := workingDirectory()
-	if err != nil || !slices.ContainsFunc(append(others, first), func(folder string) bool { return within(wd, folder) }) {
+	if err != nil || !slices.ContainsFunc(append(others, first), func(folder string) bool { return lexical.Within(wd, folder) }) {
 		return first
 	}
 	return wd
-}
-
-// within tells whether path is dir, or below it, by their names alone.
-func within(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
 }
 
 // Wants is what a session must have to be this place's.
@@ -132,7 +127,7 @@ func (p Place) Wants(keep time.Duration) api.Wants {
 // Session connects to the session that has the place's folder; nil if none has it.
 func (p Place) Session(ctx context.Context) (api.Joined, error) {
 	for _, info := range actors.Registered(p.RuntimeDir) {
-		here := func(dir string) bool { return within(p.Dir, dir) }
+		here := func(dir string) bool { return lexical.Within(p.Dir, dir) }
 		if len(p.Named) > 0 {
 			here = func(dir string) bool {
 				return slices.ContainsFunc(p.Named, func(d api.Directory) bool { return d.Path == dir })

@@ -18,6 +18,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/inherit"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // Launcher knows what the flags and the configuration ask for. It is not changed
@@ -153,7 +154,7 @@ func undoDirs(d api.Directory) []string {
 	}
 	all := filepath.Dir(d.UndoDir)
 	in, err := actors.LogIn(all, d.Path)
-	if rel, rerr := filepath.Rel(all, d.Path); err == nil && in == d.UndoDir && rerr == nil && !filepath.IsLocal(rel) {
+	if err == nil && in == d.UndoDir && !lexical.Within(d.Path, all) {
 		dirs = append(dirs, all) // without the folder in it
 	}
 	if own, err := actors.DefaultUndoDir(d.Path); err == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // Undo undoes the newest steps of a folder, and what the same commands changed in the folders that belong together with
@@ -68,7 +69,7 @@ func (l *Launcher) partners(ctx context.Context, s api.Service, d api.Directory,
 	slices.Sort(paths)
 	for _, path := range slices.Compact(paths) {
 		p, verr := actors.ValidateDirectory(api.Directory{Path: path}, "")
-		if verr != nil || p.Path == d.Path || within(p.Path, d.Path) || within(d.Path, p.Path) {
+		if verr != nil || p.Path == d.Path || lexical.Within(p.Path, d.Path) || lexical.Within(d.Path, p.Path) {
 			continue
 		}
 		if _, serr := os.Lstat(p.UndoDir); serr == nil { // else nothing of it is kept

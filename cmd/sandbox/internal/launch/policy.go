@@ -11,6 +11,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // PolicyPlaces are where the rules for a working folder are.
@@ -34,7 +35,7 @@ func (l *Launcher) PolicyFolder() (string, error) {
 			return "", err
 		}
 		for _, info := range actors.Sessions(dir) {
-			if slices.ContainsFunc(info.Directories, func(d string) bool { return within(here, d) }) {
+			if slices.ContainsFunc(info.Directories, func(d string) bool { return lexical.Within(here, d) }) {
 				return info.Directories[0], nil
 			}
 		}

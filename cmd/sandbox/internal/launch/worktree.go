@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // maxBytes bounds what is read of a file.
@@ -38,14 +39,14 @@ func GitDirectory(folder string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s leads nowhere: %w", file, err)
 	}
-	if within(entry, folder) {
+	if lexical.Within(entry, folder) {
 		return "", nil
 	}
 	dir, err := repository(entry, folder, st)
 	if err != nil {
 		return "", fmt.Errorf("%s names %s, but %w", file, entry, err)
 	}
-	if within(dir, folder) || within(folder, dir) {
+	if lexical.Within(dir, folder) || lexical.Within(folder, dir) {
 		return "", fmt.Errorf("%s names %s, but the folder and the git directory %s contain each other", file, entry, dir)
 	}
 	if err := sameOwner(dir, folder); err != nil {

@@ -130,6 +130,7 @@ func real(path string) (string, bool) {
 	return real, err == nil && begins(real, "/") && !ends(real, " (deleted)")
 }
 
+// within is lexical.Within for a directory that is not the root: path/filepath would have this package initialised later.
 func within(path, dir string) bool { return path == dir || begins(path, dir+"/") }
 
 // configured reports whether main has to read a file of configuration. It need not if there is none, nor if the session has read the same
