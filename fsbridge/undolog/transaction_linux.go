@@ -349,6 +349,7 @@ func (l *Log) newEngine(read *layer.Reading, t task, force bool) (*apply.Engine,
 	}
 	e := apply.New(l.applyEnv(), target, r.home)
 	e.Forget = t.Kind == taskAbort
+	e.Follow = t.Kind != taskRestore // which makes what is asked for at its path
 	return e, nil
 }
 

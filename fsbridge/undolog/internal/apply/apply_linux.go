@@ -50,6 +50,8 @@ type Engine struct {
 	Looking bool
 	// Forget says that there will be no inverse: what is replaced is not needed.
 	Forget bool
+	// Follow says that a directory that somebody outside has moved is looked for, and stays where it is.
+	Follow bool
 	// Inverse is the descriptor of the inverse's directory, -1: there is none yet.
 	Inverse int
 	// Sign is the sign of life of this apply, or nil.
@@ -91,6 +93,7 @@ type Engine struct {
 	queue     []*layer.Node
 	scanned   []*layer.Node // directories as they lie now, parents first
 	missing   []*layer.Node
+	moved     map[*layer.Node]movedDir
 	final     []*layer.Node // directories of the final tree, parents first
 	// sources are directories with a file that got a further name. overlayfs copies it up for that, and then gives the directory the
 	// times that it had before: what a follower has set meanwhile is lost.
@@ -110,7 +113,7 @@ func New(env Env, target *layer.Layer, home string) *Engine {
 	e := &Engine{
 		Env: env, t: target, home: home, hold: -1, Inverse: -1, made: -1,
 		granted: map[format.ObjID]uint32{}, held: map[format.ObjID]bool{}, strangers: map[hostfs.ID]format.ObjID{},
-		across: newAcross(), left: newLeft(),
+		across: newAcross(), left: newLeft(), moved: map[*layer.Node]movedDir{},
 		buf: make([]byte, 32<<10),
 	}
 	if target.Damage != nil {
@@ -151,6 +154,7 @@ func (e *Engine) Decide() error {
 	}
 	e.succeed()
 	e.plan()
+	e.leaveMoved()
 	if err := e.leaveForeign(); err != nil {
 		return err
 	}

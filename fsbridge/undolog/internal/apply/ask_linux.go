@@ -65,7 +65,7 @@ func (e *Engine) replan() {
 func (e *Engine) askDir(d *layer.Node) {
 	binds := e.t.Binds[d.Obj]
 	if err := e.left.closed[d]; err != nil {
-		reason := "its directory cannot be looked into: " + e.why(entry{fd: -1}, err)
+		reason := e.whyClosed(err)
 		for i := range binds {
 			e.leaveBind(d, &binds[i], reason)
 		}

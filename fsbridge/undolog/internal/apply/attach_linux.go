@@ -216,7 +216,17 @@ func (e *Engine) attachFrom(f *follower) error {
 			queue = append(queue, n)
 		}
 	}
-	for len(queue) > 0 {
+	for {
+		if len(queue) == 0 { // a directory that was moved from outside is under a name that no record tells
+			for _, n := range e.t.Order {
+				if n.Place.Kind == layer.InTree && !n.Created && n.Obj != format.RootObj {
+					visit(n)
+				}
+			}
+		}
+		if len(queue) == 0 {
+			return nil
+		}
 		d := queue[0]
 		queue = queue[1:]
 		e.final = append(e.final, d)
@@ -243,7 +253,6 @@ func (e *Engine) attachFrom(f *follower) error {
 			}
 		}
 	}
-	return nil
 }
 
 func (e *Engine) attachOne(d *layer.Node, b *layer.Bind) error {

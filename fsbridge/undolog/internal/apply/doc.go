@@ -35,7 +35,7 @@
 // linked instead, and loses its name in the blobs at once. After a kill in between it is where it
 // should be, and its other name goes with the layer's directory, or when the apply goes on.
 // Objects are found by number under the touched bindings, by name under untouched ones, and in
-// blobs. A directory's metadata is put right by a follower when all is in it; or last, the
+// blobs. A directory that is nowhere is looked for in the whole folder: somebody outside has moved it, and it stays where it is. A directory's metadata is put right by a follower when all is in it; or last, the
 // deepest first, if its mode stands in the way of what is below or it has attributes.
 //
 // # Another file system

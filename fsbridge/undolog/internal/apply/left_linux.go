@@ -191,6 +191,10 @@ func (e *Engine) wanted(n *layer.Node) string {
 	}
 	var parts []string
 	for up := n; up != nil && up.Obj != format.RootObj && len(parts) <= len(e.t.Nodes); up = e.t.Nodes[up.Parent] {
+		if m, ok := e.moved[up]; ok {
+			parts = append(parts, m.path)
+			break
+		}
 		parts = append(parts, up.Name)
 	}
 	slices.Reverse(parts)

@@ -54,6 +54,9 @@ func (e *Engine) locate() error {
 	if err := e.scanQueue(); err != nil {
 		return err
 	}
+	if err := e.searchMoved(); err != nil {
+		return err
+	}
 	for _, n := range t.Order {
 		n.Seen = false
 	}

@@ -182,7 +182,7 @@ func (r *RecordSet) add(t RecordType, p []byte, off int64) error {
 		r.Contents[c.Obj] = append(r.Contents[c.Obj], c)
 		return r.known(c.Obj)
 	case TypeRetain, TypeFreed, TypeGone, TypeLost:
-		o, err := decodeObj(p)
+		o, err := DecodeObj(p)
 		if err != nil {
 			return err
 		}

@@ -347,7 +347,8 @@ func decodeUnbind(p []byte) (dir ObjID, name string, err error) {
 	return dir, name, d.End()
 }
 
-func decodeObj(p []byte) (ObjID, error) {
+// DecodeObj decodes the payload of a record that only names an object.
+func DecodeObj(p []byte) (ObjID, error) {
 	d := newDecoder(p)
 	o := d.someObj()
 	return o, d.End()

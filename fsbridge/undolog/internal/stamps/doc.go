@@ -9,7 +9,8 @@
 // would overwrite and is unknown is in doubt: it makes one, since nobody can tell.
 //
 // [Touched] says what a step, an undo or a redo changed, as its journal names it.
-// When it is over, [Table.Settle] stamps all of that as it is now. Before it is
+// When it is over, [Table.Settle] stamps all of that as it is now. What the step has not moved, and is not
+// where it was, was moved or removed from outside: that is an edit, too. Before it is
 // undone, [Table.Check] compares; while a step is open, [Edits] compares at
 // each first touch; [Table.External] compares what a watcher heard of. What differs
 // becomes a barrier, or a warning, and the table takes the present state in: each

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,12 @@ type Touched struct {
 	extra []func() ([]hostfs.Stat, error)
 	// linked are those of known that had several names, of which the records may not tell all.
 	linked map[hostfs.ID]struct{}
+	// stood is what was under a name when the step began, if the step did not write down that it changes what that name binds. went are
+	// directories of which it did, if it did not remove them. So who finds one of them nowhere finds what somebody outside did. Only [TouchedBy] fills them.
+	stood map[nameIn]stands
+	went  map[nameIn]hostfs.ID
+	// hidden says that some of what is touched could not be looked at.
+	hidden bool
 	// remap holds directories that were made anew: old to new.
 	remap map[hostfs.ID]hostfs.ID
 	// closed, if it is not 0, is when the step was over. What has a later ctime was changed since.
@@ -78,6 +85,8 @@ func TouchedBy(dirfd int, v *format.Volumes) (*Touched, error) {
 	}
 	defer hostfs.Close(fd)
 	t, ids := NewTouched(), map[format.ObjID]hostfs.ID{}
+	t.stood, t.went = map[nameIn]stands{}, map[nameIn]hostfs.ID{}
+	removed := map[hostfs.ID]bool{}
 	err = format.ScanJournal(fd, func(kind format.RecordType, p []byte, _ int64) error {
 		switch kind {
 		case format.TypeObject:
@@ -88,12 +97,22 @@ func TouchedBy(dirfd int, v *format.Volumes) (*Touched, error) {
 			o.ID = v.Live(o.ID)
 			ids[o.Obj] = o.ID
 			t.addObject(&o, ids[o.Parent])
+			t.standsAt(&o, ids[o.Parent])
 		case format.TypeBinding:
 			b, err := format.DecodeBinding(p)
 			if err != nil {
 				return err
 			}
 			t.names[ids[b.Dir]] = append(t.names[ids[b.Dir]], b.Name)
+			if b.Old != format.NoObj {
+				t.takesFrom(nameIn{ids[b.Dir], b.Name}, ids[b.Old])
+			}
+		case format.TypeRetain, format.TypeFreed, format.TypeGone:
+			id, err := format.DecodeObj(p)
+			if err != nil {
+				return err
+			}
+			removed[ids[id]] = true
 		}
 		return nil
 	})
@@ -101,6 +120,7 @@ func TouchedBy(dirfd int, v *format.Volumes) (*Touched, error) {
 	if err != nil && !errors.As(err, &torn) {
 		return nil, fmt.Errorf("%w: %w", format.ErrDamaged, err)
 	}
+	maps.DeleteFunc(t.went, func(_ nameIn, id hostfs.ID) bool { return removed[id] })
 	return t, nil
 }
 
@@ -197,17 +217,21 @@ func (s *Table) Settle(root *hostfs.Root, seq uint64, t *Touched) error {
 	return err
 }
 
-// settle returns what was changed since the step was over. It needs mu.
+// settle returns what was changed since the step was over, and what was moved away from outside while it was open. It needs mu.
 func (s *Table) settle(root *hostfs.Root, seq uint64, t *Touched) (since []string, err error) {
 	s.setSeq(seq)
 	s.budget = left{sameFiles, sameBytes}
 	s.remap(t.remap)
 	found := make(map[hostfs.ID]struct{})
+	was := map[hostfs.ID]string{} // where directories that the step has moved were
 	err = t.visit(root, func(n *Seen) error {
 		dir := s.dirNumber(n.Dir)
 		later := t.changedSince(n.Stat) && !s.cfg.Unseen(n.full(), n.Stat)
-		if later {
+		if later || t.moved(n) && !s.cfg.Unseen(n.full(), n.Stat) {
 			since = append(since, n.full())
+		}
+		if id, ok := t.went[nameIn{n.Dir, n.Name}]; ok {
+			was[id] = n.full()
 		}
 		if n.Inside && !s.homes[dir].full {
 			s.putDir(dir, n.Dir, true)
@@ -230,6 +254,9 @@ func (s *Table) settle(root *hostfs.Root, seq uint64, t *Touched) (since []strin
 		}
 		return s.flushIfLarge()
 	})
+	if err == nil {
+		since = append(since, t.lost(was, found)...)
+	}
 	for _, describe := range t.extra {
 		extra, derr := describe()
 		err = errors.Join(err, derr)

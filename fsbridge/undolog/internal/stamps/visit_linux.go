@@ -96,6 +96,7 @@ func (v *visitor) visitDir(d seenDir) {
 	fd, names, err := v.open(d, names, !complete)
 	if err != nil {
 		v.mu.Lock()
+		v.t.hidden = v.t.hidden || !errors.Is(err, unix.ENOENT)
 		v.fail(gone(err))
 		return
 	}
@@ -189,6 +190,7 @@ func (v *visitor) saw(d seenDir, fd int, sights []store.Sight) (more bool, err e
 		if errors.Is(x.Err, unix.ENOENT) {
 			s.Stat = nil
 		} else if x.Err != nil {
+			v.t.hidden = true
 			return false, gone(x.Err)
 		}
 		if err := v.f(&s); err != nil {
