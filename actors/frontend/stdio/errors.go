@@ -208,7 +208,7 @@ func barrierText(e *undolog.BarrierError) string {
 }
 
 func versionText(e *undolog.VersionError) string {
-	return fmt.Sprintf("undo directory %s has format %d, this program writes %d: its history cannot be used; undo.discard throws it away, or start the program with another --undo-dir", e.Dir, e.Found, e.Want)
+	return fmt.Sprintf("undo directory %s has format %d, this program writes %d: its history cannot be used; undo.discard throws it away; with another undo_dir for the folder, session.start leaves it alone and begins a new one", e.Dir, e.Found, e.Want)
 }
 
 // encodeError cannot fail: data that cannot be encoded is left out. The text is as [frontend.Told] has it.

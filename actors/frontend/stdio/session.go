@@ -78,7 +78,7 @@ func startSession(ctx context.Context, rq *request, p *StartRequest) (SessionInf
 		s.mu.Unlock()
 		_ = s.emit(ctx, eventClass, EventUndoVersionMismatch, UndoVersionMismatchEvent{
 			Directory: version.WorkDir, UndoDir: version.Dir, FoundVersion: version.Found, ExpectedVersion: version.Want,
-			Message: "the undo log has another format and its history cannot be used; send undo.discard to give it up, then session.start again",
+			Message: "the undo log has another format and its history cannot be used; send undo.discard to give it up, then session.start again, or session.start with another undo_dir for the folder to keep it",
 			At:      s.clock.Now(),
 		})
 	}

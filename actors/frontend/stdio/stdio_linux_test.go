@@ -623,7 +623,7 @@ func TestErrorsOfTheSession(t *testing.T) {
 	}{
 		{&undolog.BarrierError{Barriers: []undolog.Barrier{{ID: 3, After: 7, Paths: []string{"a"}}}}, "barrier", `"barrier_id":3,"after_step":7`, `1 path(s) changed outside the sandbox since (first: "a"); nothing was done; with "force" they are overwritten`},
 		{&messages.DecidedError{ID: "sg", Allow: true, By: "cli"}, "already_decided", `"by":"cli"`, ""},
-		{&undolog.VersionError{Dir: "/u", Found: 9, Want: 1}, "undo_version_mismatch", `"found_version":9`, "undo directory /u has format 9, this program writes 1: its history cannot be used; undo.discard throws it away, or start the program with another --undo-dir"},
+		{&undolog.VersionError{Dir: "/u", Found: 9, Want: 1}, "undo_version_mismatch", `"found_version":9`, "undo directory /u has format 9, this program writes 1: its history cannot be used; undo.discard throws it away; with another undo_dir for the folder, session.start leaves it alone and begins a new one"},
 		{undolog.ErrNothing, "nothing_to_undo", "", "nothing to undo"},
 		{undolog.ErrUnprotected, "unprotected", "", "step is unprotected: not all of it could be recorded, and it cannot be undone"},
 		{messages.ErrBusy, "busy", "", "busy: a command is running; wait for its end, or end it: agent.cancel, or undo.rollback with abort_open"},

@@ -302,7 +302,7 @@ type VersionError struct {
 }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("undo directory %s has format %d, this program writes %d: its history cannot be used; discard it with 'sandbox gc --discard', or use another --undo-dir", e.Dir, e.Found, e.Want)
+	return fmt.Sprintf("undo directory %s has format %d, this program writes %d: its history cannot be used; 'sandbox gc --discard' throws it away; --undo-dir DIR leaves it alone and begins a new one in another directory", e.Dir, e.Found, e.Want)
 }
 
 // BarrierError: an undo would destroy edits from outside.
