@@ -238,7 +238,7 @@ func (s *Session) startCommand(ctx context.Context, cmd hypervisor.Command) (hyp
 // nobodyLeft reports whether the guest knows that no process of any command is
 // alive that could still write.
 func (s *Session) nobodyLeft() bool {
-	g, ok := s.slot.Guest().(interface{ Processes() (int, error) })
+	g, ok := s.slot.Guest().(hypervisor.ProcessCounter)
 	if !ok {
 		return false
 	}

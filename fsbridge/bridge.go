@@ -52,3 +52,45 @@ type Granter interface {
 	// Granted returns the granted files to which somebody can still write. It waits for nobody.
 	Granted() []hostfs.ID
 }
+
+// The other interfaces are what some bridges can do in addition: whoever has a [Bridge] asks it by a type assertion.
+// Their methods are safe for concurrent use.
+
+// Cleaner is a [Bridge] that knows whether there is something that Fence would write back.
+type Cleaner interface {
+	// Clean reports whether nothing that was written can still be on its way. It waits for nobody.
+	Clean() bool
+}
+
+// PathInvalidator is a [Bridge] whose caches can be told of single paths.
+type PathInvalidator interface {
+	// Changed says that paths, relative to the folder, may have been changed from outside.
+	Changed(paths []string) error
+}
+
+// DirInvalidator is a [Bridge] whose caches can be told of names in directories, and which directories nobody watches.
+type DirInvalidator interface {
+	// ChangedIn says that names may have been changed from outside.
+	ChangedIn(dirs []DirChanges) error
+	// Unwatched says that changes in directories are not seen any more: nothing of them may be kept.
+	Unwatched(dirs []hostfs.ID) error
+}
+
+// HostPIDs is a [Bridge] that itself knows of the threads whose requests it serves.
+type HostPIDs interface {
+	// HostPID translates the number of a thread that a request carries to the host's: [os.ErrProcessDone] if the thread
+	// is known to be gone, [errors.ErrUnsupported] if it has no number on the host.
+	HostPID(pid uint32) (uint32, error)
+}
+
+// Kinder is a [Bridge] that says what it is.
+type Kinder interface {
+	// Kind names the bridge, and what it speaks, for people.
+	Kind() (kind, protocol string)
+}
+
+// Counter is a [Bridge] that counts what it serves.
+type Counter interface {
+	// Counts returns how many requests of each kind were served so far, and other figures by their names.
+	Counts() map[string]uint64
+}

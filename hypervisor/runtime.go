@@ -48,6 +48,12 @@ type Wiper interface {
 	Wipe(ctx context.Context) error
 }
 
+// Mediator is a [Runtime] whose guests may have the mediated bridge.
+type Mediator interface {
+	// Mediates returns why a guest with these folders cannot have it, or nil. It changes nothing.
+	Mediates(folders ...string) error
+}
+
 // TransportKind says how a bridge talks to the kernel that mounts it.
 type TransportKind uint8
 
@@ -297,6 +303,12 @@ type Guest interface {
 	// Stop ends all commands and the guest, and returns when nothing is left
 	// of either. It may be called more than once.
 	Stop(ctx context.Context) error
+}
+
+// ProcessCounter is a [Guest] that knows how many processes its commands have left.
+type ProcessCounter interface {
+	// Processes returns how many are alive that could still write; 0 is certain.
+	Processes() (int, error)
 }
 
 // Speaker is a [Guest] with a console.

@@ -332,7 +332,7 @@ func (d *Directory) serve(t hypervisor.Transport) error {
 	}
 	if d.Hooks != nil {
 		pids := t.HostPID
-		if v, ok := b.(interface{ HostPID(uint32) (uint32, error) }); ok {
+		if v, ok := b.(fsbridge.HostPIDs); ok {
 			pids = v.HostPID
 		}
 		d.Hooks.SetHostPID(pids)

@@ -80,7 +80,7 @@ func (d *Directory) Changed(paths []string) {
 		return
 	}
 	err := error(nil)
-	if c, ok := bridge.(interface{ Changed(paths []string) error }); ok {
+	if c, ok := bridge.(fsbridge.PathInvalidator); ok {
 		err = c.Changed(paths)
 	} else {
 		err = bridge.Invalidate(fsbridge.Changes{All: true})

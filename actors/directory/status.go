@@ -1,6 +1,9 @@
 package directory
 
-import "github.com/codeagent/sandbox/actors/api"
+import (
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/fsbridge"
+)
 
 // Status describes the folder.
 func (d *Directory) Status() api.DirectoryStatus {
@@ -25,15 +28,13 @@ func (d *Directory) bridgeStatus() *api.BridgeStatus {
 		return nil
 	}
 	st := &api.BridgeStatus{Kind: "fuse", Protocol: "FUSE", Cache: "long", MountPoint: d.Share().GuestPath, InFlight: b.InFlight()}
-	if k, ok := b.(interface {
-		Kind() (kind, protocol string)
-	}); ok {
+	if k, ok := b.(fsbridge.Kinder); ok {
 		st.Kind, st.Protocol = k.Kind()
 	}
 	if d.env.Config.CacheNone {
 		st.Cache = "none"
 	}
-	if c, ok := b.(interface{ Counts() map[string]uint64 }); ok {
+	if c, ok := b.(fsbridge.Counter); ok {
 		st.Requests = c.Counts()
 	}
 	return st

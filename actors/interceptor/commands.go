@@ -177,7 +177,7 @@ func (a *Actor) untouched() bool {
 	if a.jobs.running != nil || len(a.jobs.queue) > 0 || a.h.gate.Load() != gateIdle {
 		return false
 	}
-	b, ok := a.h.theBridge().(interface{ Clean() bool })
+	b, ok := a.h.theBridge().(fsbridge.Cleaner)
 	return ok && b.Clean()
 }
 

@@ -64,12 +64,6 @@ type Dir interface {
 	ID() hostfs.ID                // zero: unknown
 }
 
-// bridge is what a bridge with caches offers beside [fsbridge.Bridge].
-type bridge interface {
-	ChangedIn(dirs []fsbridge.DirChanges) error
-	Unwatched(dirs []hostfs.ID) error
-}
-
 // Options make a [Watcher]. The functions must not block; Check and Bridge are
 // required.
 type Options struct {
@@ -422,7 +416,7 @@ func (w *Watcher) tellBridge(b batch) {
 		return
 	}
 	var err error
-	switch c, ok := to.(bridge); {
+	switch c, ok := to.(fsbridge.DirInvalidator); {
 	case ok:
 		if len(b.gone) > 0 {
 			err = c.Unwatched(b.gone)
@@ -432,7 +426,7 @@ func (w *Watcher) tellBridge(b batch) {
 		}
 	case b.dropped || b.lost: // dropped already
 	default:
-		c, ok := to.(interface{ Changed(paths []string) error })
+		c, ok := to.(fsbridge.PathInvalidator)
 		if !ok || len(b.gone) > 0 {
 			w.invalidate(fsbridge.Changes{All: true})
 			return

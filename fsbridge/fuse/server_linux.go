@@ -44,7 +44,13 @@ type busyFile struct {
 	path  string
 }
 
-var _ fsbridge.Concealer = (*Server)(nil)
+var _ interface {
+	fsbridge.Concealer
+	fsbridge.Cleaner
+	fsbridge.PathInvalidator
+	fsbridge.DirInvalidator
+	fsbridge.Counter
+} = (*Server)(nil)
 
 // ServeFile serves an already mounted /dev/fuse descriptor,
 // which it takes over, also on error. It returns once the kernel's first

@@ -45,8 +45,12 @@ type Folder struct {
 }
 
 var (
-	_ fsbridge.Granter   = (*Folder)(nil)
-	_ fsbridge.Concealer = (*Folder)(nil)
+	_ fsbridge.Granter        = (*Folder)(nil)
+	_ fsbridge.Concealer      = (*Folder)(nil)
+	_ fsbridge.Cleaner        = (*Folder)(nil)
+	_ fsbridge.DirInvalidator = (*Folder)(nil)
+	_ fsbridge.Kinder         = (*Folder)(nil)
+	_ fsbridge.Counter        = (*Folder)(nil)
 )
 
 func newFolder(s *Server, view *os.File, o vfs.Options) (*Folder, error) {

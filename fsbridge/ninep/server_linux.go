@@ -44,7 +44,12 @@ type Server struct {
 	done chan struct{}
 }
 
-var _ fsbridge.Bridge = (*Server)(nil)
+var _ interface {
+	fsbridge.Bridge
+	fsbridge.PathInvalidator
+	fsbridge.HostPIDs
+	fsbridge.Counter
+} = (*Server)(nil)
 
 // Serve serves the client at the other end of conn, which it takes over, also
 // on error, until the client leaves, breaks the protocol, or Close.

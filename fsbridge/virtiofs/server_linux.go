@@ -42,7 +42,12 @@ type Server struct {
 	done chan struct{}
 }
 
-var _ fsbridge.Bridge = (*Server)(nil)
+var _ interface {
+	fsbridge.Bridge
+	fsbridge.PathInvalidator
+	fsbridge.HostPIDs
+	fsbridge.Kinder
+} = (*Server)(nil)
 
 // Listen makes the socket path and serves whoever connects to it, one front-end
 // after the other, until Close. The directory must let nobody in who may not

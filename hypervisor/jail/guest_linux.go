@@ -62,11 +62,12 @@ type guest struct {
 }
 
 var (
-	_ hypervisor.Guest      = (*guest)(nil)
-	_ hypervisor.Dialer     = (*guest)(nil)
-	_ hypervisor.Housed     = (*guest)(nil)
-	_ hypervisor.Unwired    = (*guest)(nil)
-	_ hypervisor.Concealing = (*guest)(nil)
+	_ hypervisor.Guest          = (*guest)(nil)
+	_ hypervisor.Dialer         = (*guest)(nil)
+	_ hypervisor.Housed         = (*guest)(nil)
+	_ hypervisor.Unwired        = (*guest)(nil)
+	_ hypervisor.Concealing     = (*guest)(nil)
+	_ hypervisor.ProcessCounter = (*guest)(nil)
 )
 
 // await returns when PID 1, and with it everything inside, is gone.

@@ -13,7 +13,10 @@ import (
 // Runtime is the jail of Linux; elsewhere it says so.
 type Runtime struct{}
 
-var _ hypervisor.Runtime = (*Runtime)(nil)
+var _ interface {
+	hypervisor.Runtime
+	hypervisor.Mediator
+} = (*Runtime)(nil)
 
 // New makes the runtime.
 func New(Options) *Runtime { return &Runtime{} }

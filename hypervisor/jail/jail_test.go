@@ -114,7 +114,7 @@ func TestJailLeft(t *testing.T) {
 		t.Helper()
 		n, err := -1, error(nil)
 		for end := time.Now().Add(2 * time.Minute); n != want && time.Now().Before(end); {
-			n, err = j.Guest.(interface{ Processes() (int, error) }).Processes()
+			n, err = j.Guest.(hypervisor.ProcessCounter).Processes()
 			if want > 0 {
 				break // nobody may be overlooked; a dead one is reaped a little later
 			}

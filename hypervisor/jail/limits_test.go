@@ -80,7 +80,7 @@ func TestForkBombIsNamed(t *testing.T) {
 		t.Errorf("the bomb that has gone: %+v", st)
 	}
 	actortest.Eventually(t, "they have gone", func() bool {
-		n, err := j.Guest.(interface{ Processes() (int, error) }).Processes()
+		n, err := j.Guest.(hypervisor.ProcessCounter).Processes()
 		return err == nil && n == 0
 	})
 	if _, st, err := j.run("true"); err != nil || st.Code != 0 || st.Limit != "" {

@@ -25,6 +25,8 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/remote"
 )
 
+var _ hypervisor.Mediator = (*Runtime)(nil)
+
 // Runtime starts jails. It is safe for concurrent use.
 type Runtime struct {
 	o        Options

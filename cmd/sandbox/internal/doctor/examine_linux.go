@@ -183,7 +183,7 @@ func (h Host) mediates() error {
 	if err != nil {
 		return err
 	}
-	m, ok := rt.(interface{ Mediates(folders ...string) error })
+	m, ok := rt.(hypervisor.Mediator)
 	if !ok {
 		return hypervisor.ErrUnavailable
 	}
