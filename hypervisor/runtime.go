@@ -2,7 +2,6 @@ package hypervisor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,14 +11,6 @@ import (
 
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
-
-// ErrUnavailable is returned (wrapped, with what is missing and how to get it)
-// when this machine cannot offer the runtime.
-var ErrUnavailable = errors.New("hypervisor: runtime not available here")
-
-// ErrNetwork is returned by runtimes that cannot give a guest a network whose
-// use is decided about.
-var ErrNetwork = errors.New("hypervisor: nothing decides here about the use of the network: use --isolation jail, or vm")
 
 // Runtime starts guests of one kind. It is safe for concurrent use.
 type Runtime interface {
@@ -447,26 +438,6 @@ func (t *TTY) Streams() [3]bool {
 
 // Partial reports whether some of them are and others are not. Nil is not.
 func (t *TTY) Partial() bool { s := t.Streams(); return t != nil && (!s[0] || !s[1] || !s[2]) }
-
-// StartError says why a command did not start.
-type StartError struct {
-	Argv0 string
-	// ExitCode is 127 (not found) or 126 (found but not executable).
-	ExitCode int
-	// NoDirectory: not the program is at fault but the directory to start it in.
-	NoDirectory bool
-	Err         error
-}
-
-func (e *StartError) Error() string {
-	if e.NoDirectory {
-		return e.Err.Error()
-	}
-	return e.Argv0 + ": " + e.Err.Error()
-}
-
-// Unwrap returns the cause.
-func (e *StartError) Unwrap() error { return e.Err }
 
 // ExitStatus is how a command ended.
 type ExitStatus struct {

@@ -48,7 +48,7 @@ func (a *app) showOutput(ctx context.Context, s api.Service, r api.StepRequest) 
 		return err
 	}
 	if a.flags.json {
-		return a.out.JSON(console.OrEmpty(list))
+		return a.out.JSON(api.OrEmpty(list))
 	}
 	if len(list) == 0 {
 		fmt.Fprintln(a.stderr, "nothing was kept: the step's commands wrote nothing, were not an agent's, or undo.keep_output is off")

@@ -139,7 +139,7 @@ func (a *app) markCommand() *cobra.Command {
 				case err != nil:
 					return err
 				case a.flags.json:
-					return a.out.JSON(console.OrEmpty(list))
+					return a.out.JSON(api.OrEmpty(list))
 				case r.Name != "":
 					return nil
 				}
@@ -162,9 +162,9 @@ const redone = "redone"
 // printUndo reports an undo, a redo or a restore.
 func (a *app) printUndo(done string, res api.UndoResult) error {
 	if a.flags.json {
-		res.Paths = console.OrEmpty(res.Paths)
+		res.Paths = api.OrEmpty(res.Paths)
 		for i := range res.Steps {
-			res.Steps[i].Barriers = console.OrEmpty(res.Steps[i].Barriers)
+			res.Steps[i].Barriers = api.OrEmpty(res.Steps[i].Barriers)
 		}
 		if err := a.out.JSON(res); err != nil {
 			return err

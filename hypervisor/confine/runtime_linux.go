@@ -85,21 +85,13 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 		return nil, fmt.Errorf("landlock: a folder through FUSE would have to be mounted: take --bridge auto, or mediated: %w", hypervisor.ErrUnavailable)
 	}
 	if err := r.possible(); err != nil {
-		return nil, unavailable(fmt.Errorf("landlock: %w", err))
+		return nil, hypervisor.Unavailable(fmt.Errorf("landlock: %w", err))
 	}
 	g := &guest{log: r.log, cfg: cfg, Life: remote.NewLife(), began: time.Now()}
 	if err := r.launch(ctx, g); err != nil {
 		return nil, fmt.Errorf("landlock: %w", err)
 	}
 	return g, nil
-}
-
-// unavailable marks an error as [hypervisor.ErrUnavailable].
-func unavailable(err error) error {
-	if errors.Is(err, hypervisor.ErrUnavailable) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", err, hypervisor.ErrUnavailable)
 }
 
 // launch starts the shim and follows it until it takes commands. On error nothing is left.
@@ -164,16 +156,7 @@ func ownFolders(folders []string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	for _, f := range folders {
-		var st unix.Stat_t
-		if err := unix.Stat(f, &st); err != nil {
-			return &os.PathError{Op: "stat", Path: f, Err: err}
-		}
-		if st.Uid != 0 {
-			return fmt.Errorf("%s belongs to user %d, and sandbox was started as root: start it as that user: %w", f, st.Uid, hypervisor.ErrUnavailable)
-		}
-	}
-	return nil
+	return jail.RootOwns(folders)
 }
 
 // spawn starts the shim. On error nothing is left but the guest's directory.

@@ -32,14 +32,14 @@ func (r *Runtime) chooseBridge(g *guest) error {
 			break
 		}
 		if g.mediation, err = r.mediation(g.user, folders); err != nil {
-			g.rather = "the mediated bridge cannot be had: " + plain(err)
+			g.rather = "the mediated bridge cannot be had: " + hypervisor.Lacking(err)
 		}
 	case hypervisor.BridgeMediated:
 		if g.cfg.Mediate == nil {
 			return errors.New("nobody answers the system calls of a mediated bridge here")
 		}
 		if g.mediation, err = r.mediation(g.user, folders); err != nil {
-			return fmt.Errorf("the mediated bridge: %w", unavailable(err))
+			return fmt.Errorf("the mediated bridge: %w", hypervisor.Unavailable(err))
 		}
 	default:
 		return fmt.Errorf("there is no bridge %q", g.cfg.Bridge)
@@ -65,19 +65,6 @@ func (g *guest) reconsider() (again bool) {
 	return true
 }
 
-// plain is an error's text for people.
-func plain(err error) string {
-	return strings.TrimSuffix(err.Error(), ": "+hypervisor.ErrUnavailable.Error())
-}
-
-// unavailable marks an error as [hypervisor.ErrUnavailable].
-func unavailable(err error) error {
-	if errors.Is(err, hypervisor.ErrUnavailable) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", err, hypervisor.ErrUnavailable)
-}
-
 // Mediates returns why a guest with these folders cannot have the mediated bridge, or
 // nil. It changes nothing.
 func (r *Runtime) Mediates(folders ...string) error {
@@ -87,9 +74,23 @@ func (r *Runtime) Mediates(folders ...string) error {
 	}
 	m, err := r.mediation(u, folders)
 	if err != nil {
-		return unavailable(err)
+		return hypervisor.Unavailable(err)
 	}
 	return m.close()
+}
+
+// RootOwns returns an error if a folder is not root's: commands that root starts have no capabilities, and could not change it.
+func RootOwns(folders []string) error {
+	for _, f := range folders {
+		var st unix.Stat_t
+		if err := unix.Stat(f, &st); err != nil {
+			return &os.PathError{Op: "stat", Path: f, Err: err}
+		}
+		if st.Uid != 0 {
+			return fmt.Errorf("%s belongs to user %d, and sandbox was started as root: start it as that user: %w", f, st.Uid, hypervisor.ErrUnavailable)
+		}
+	}
+	return nil
 }
 
 // mediation is what the supervisor adds to the view of a mediated guest.
@@ -125,14 +126,8 @@ func (r *Runtime) mediation(u account, folders []string) (*mediation, error) {
 	if err := mayServe(); err != nil {
 		return nil, err
 	}
-	for _, f := range folders {
-		var st unix.Stat_t
-		if err := unix.Stat(f, &st); err != nil {
-			return nil, &os.PathError{Op: "stat", Path: f, Err: err}
-		}
-		if st.Uid != 0 {
-			return nil, fmt.Errorf("%s belongs to user %d, and sandbox was started as root: start it as that user: %w", f, st.Uid, hypervisor.ErrUnavailable)
-		}
+	if err := RootOwns(folders); err != nil {
+		return nil, err
 	}
 	idmap, err := r.ahead.Swapped(u.UID, u.GID)
 	if err != nil {

@@ -87,7 +87,7 @@ func (sess *session) announce(e api.Event) {
 	switch e.Type {
 	case api.EventExternalModification:
 		sess.send(EventExternalModification, ExternalModification{
-			Directory: e.Directory, AffectedPaths: notNil(e.Paths), AffectedCount: e.AffectedCount, Message: message(e), At: e.At,
+			Directory: e.Directory, AffectedPaths: api.OrEmpty(e.Paths), AffectedCount: e.AffectedCount, Message: message(e), At: e.At,
 		})
 	case api.EventRecovery:
 		r := RecoveryEvent{Directory: e.Directory, StepID: int64(e.Step), Message: e.Message, At: e.At}
@@ -145,13 +145,13 @@ func (sess *session) pending(e api.Event) {
 	}
 	if !isSafeguard(p.Kind) {
 		sess.send(EventApprovalRequested, ApprovalRequested{
-			ApprovalID: p.ID, Kind: p.Kind, StepID: int64(p.Step), Message: p.Message, SamplePaths: notNil(p.SamplePaths),
+			ApprovalID: p.ID, Kind: p.Kind, StepID: int64(p.Step), Message: p.Message, SamplePaths: api.OrEmpty(p.SamplePaths),
 			Directory: p.Directory, Command: p.Command, Deadline: p.Deadline, RequestID: e.Origin.RequestID, Frontend: e.Origin.Frontend,
 		})
 		return
 	}
 	out := SafeguardTriggered{
-		StepID: int64(p.Step), SafeguardID: p.ID, Kind: p.Kind, Count: p.Count, SamplePaths: notNil(p.SamplePaths), Message: p.Message,
+		StepID: int64(p.Step), SafeguardID: p.ID, Kind: p.Kind, Count: p.Count, SamplePaths: api.OrEmpty(p.SamplePaths), Message: p.Message,
 		Directory: p.Directory, Command: p.Command, Deadline: p.Deadline, RequestID: e.Origin.RequestID, Frontend: e.Origin.Frontend,
 	}
 	if p.Kind == messages.KindDelete {
@@ -168,7 +168,7 @@ func stepCompleted(e api.Event) StepCompleted {
 	}
 	if e.Entry != nil {
 		out.Type, out.Command, out.AffectedCount = string(e.Entry.Type), e.Entry.Command, e.Entry.AffectedCount
-		out.AffectedPaths, out.Unprotected = notNil(e.Entry.AffectedPaths), e.Entry.Unprotected
+		out.AffectedPaths, out.Unprotected = api.OrEmpty(e.Entry.AffectedPaths), e.Entry.Unprotected
 		out.NotKept, out.NotKeptCount = e.Entry.NotKept, e.Entry.NotKeptCount
 	}
 	return out

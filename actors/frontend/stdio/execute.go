@@ -272,7 +272,7 @@ func executeResult(res api.RunResult, took time.Duration) ExecuteResult {
 	}
 	for _, e := range res.Entries {
 		out.AffectedCount += e.Entry.AffectedCount
-		out.Directories = append(out.Directories, StepChange{e.Directory, notNil(e.Entry.AffectedPaths), e.Entry.AffectedCount})
+		out.Directories = append(out.Directories, StepChange{e.Directory, api.OrEmpty(e.Entry.AffectedPaths), e.Entry.AffectedCount})
 	}
 	return out
 }

@@ -328,10 +328,3 @@ type Pending struct {
 	Since       time.Time `json:"since"`
 	Deadline    time.Time `json:"deadline" jsonschema:"denied if nobody decides before"`
 }
-
-func notNil[T any](s []T) []T {
-	if s == nil {
-		return []T{}
-	}
-	return s
-}

@@ -3,6 +3,7 @@ package stdio
 import (
 	"time"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -183,7 +184,7 @@ type RestoreRequest struct {
 func barrierInfos(list []undolog.Barrier) []BarrierInfo {
 	out := make([]BarrierInfo, len(list))
 	for i, b := range list {
-		out[i] = BarrierInfo{b.ID, int64(b.After), b.At, notNil(b.Paths)}
+		out[i] = BarrierInfo{b.ID, int64(b.After), b.At, api.OrEmpty(b.Paths)}
 	}
 	return out
 }

@@ -57,7 +57,7 @@ func configureSafeguards(ctx context.Context, sess *session, p *SafeguardConfigu
 	}
 	return SafeguardSettings{
 		DeleteThreshold: s.DeleteThreshold, OverwriteThresholdBytes: s.OverwriteBytes, RenameOver: s.RenameOver,
-		TimeoutSeconds: s.Timeout.Seconds(), Exempt: notNil(s.Exempt),
+		TimeoutSeconds: s.Timeout.Seconds(), Exempt: api.OrEmpty(s.Exempt),
 	}, nil
 }
 

@@ -187,7 +187,7 @@ func directoryInfo(d api.DirectoryStatus) DirectoryInfo {
 func pending(p api.Pending) Pending {
 	return Pending{
 		ID: p.ID, Kind: p.Kind, Directory: p.Directory, StepID: int64(p.Step), Command: p.Command, Count: p.Count,
-		SamplePaths: notNil(p.SamplePaths), Message: p.Message, Since: p.Since, Deadline: p.Deadline,
+		SamplePaths: api.OrEmpty(p.SamplePaths), Message: p.Message, Since: p.Since, Deadline: p.Deadline,
 	}
 }
 

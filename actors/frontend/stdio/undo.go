@@ -53,7 +53,7 @@ func mark(ctx context.Context, sess *session, p *MarkRequest) (MarkResult, error
 		return MarkResult{}, fieldError(InvalidField, "name", "is missing: which mark is to go")
 	}
 	marks, err := sess.live.Mark(ctx, api.MarkRequest{Directory: string(p.Directory), Name: p.Name, Delete: p.Delete})
-	return MarkResult{notNil(marks)}, err
+	return MarkResult{api.OrEmpty(marks)}, err
 }
 
 func restore(ctx context.Context, sess *session, p *RestoreRequest) (UndoResult, error) {
@@ -103,7 +103,7 @@ func historySteps(entries []undolog.Entry) []HistoryStep {
 		out[i] = HistoryStep{
 			StepID: int64(e.StepID), Type: string(e.Type), Command: e.Command, Status: e.Status,
 			StartedAt: e.StartedAt, EndedAt: e.EndedAt, ExitCode: e.ExitCode,
-			AffectedPaths: notNil(e.AffectedPaths), AffectedCount: e.AffectedCount, Unprotected: e.Unprotected, NotKept: e.NotKept, NotKeptCount: e.NotKeptCount,
+			AffectedPaths: api.OrEmpty(e.AffectedPaths), AffectedCount: e.AffectedCount, Unprotected: e.Unprotected, NotKept: e.NotKept, NotKeptCount: e.NotKeptCount,
 			Damaged: e.Damaged, StoredBytes: e.StoredBytes, Barriers: barrierInfos(e.Barriers), CommandCount: e.CommandCount, Group: int64(e.Group),
 			RestOf: int64(e.RestOf), Left: leftPaths(e.Left),
 		}

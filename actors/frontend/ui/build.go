@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/codeagent/sandbox/actors/api"
 )
 
 // ImageBuild says which image shall be made.
@@ -49,10 +51,7 @@ func (b *builder) now() BuildState {
 	if st.State == "" {
 		st.State = "none"
 	}
-	st.Lines = slices.Clone(st.Lines)
-	if st.Lines == nil {
-		st.Lines = []string{}
-	}
+	st.Lines = api.OrEmpty(slices.Clone(st.Lines))
 	return st
 }
 

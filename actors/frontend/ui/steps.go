@@ -61,7 +61,7 @@ func (s *Server) history(r *http.Request) (any, error) {
 		}
 		entries = append(entries, all[i])
 	}
-	answer := map[string]any{"entries": entries, "more": more, "total": len(all), "marks": emptyIfNil(marks), "undone": emptyIfNil(undone), "open": nil}
+	answer := map[string]any{"entries": entries, "more": more, "total": len(all), "marks": api.OrEmpty(marks), "undone": api.OrEmpty(undone), "open": nil}
 	if ask.Limit > 0 {
 		answer["services"] = services(r.Context(), c)
 	}
@@ -70,7 +70,7 @@ func (s *Server) history(r *http.Request) (any, error) {
 		return answer, nil
 	}
 	if st.OpenStep != nil {
-		answer["open"] = map[string]any{"step": *st.OpenStep, "commands": emptyIfNil(st.Running)}
+		answer["open"] = map[string]any{"step": *st.OpenStep, "commands": api.OrEmpty(st.Running)}
 	}
 	for _, d := range st.Directories {
 		if d.Path != f.Path {
@@ -91,14 +91,7 @@ func services(ctx context.Context, c api.Service) []api.ServiceStatus {
 	if err != nil {
 		list = nil // it has no machine, or is of an older version
 	}
-	return emptyIfNil(list)
-}
-
-func emptyIfNil[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
+	return api.OrEmpty(list)
 }
 
 // stepOf reads the step of a request.

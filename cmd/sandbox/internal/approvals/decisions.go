@@ -127,7 +127,7 @@ func parse(raw []byte) *entry {
 
 func (c DecisionCommands) show(lines []json.RawMessage, folder string) error {
 	if c.JSON() {
-		return c.Out.JSON(console.OrEmpty(lines))
+		return c.Out.JSON(api.OrEmpty(lines))
 	}
 	if len(lines) == 0 {
 		fmt.Fprintln(c.Stderr, "Nothing was decided in "+console.Shown(folder)+".")

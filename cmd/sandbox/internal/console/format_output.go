@@ -48,11 +48,3 @@ func (o *Output) Table(fill func(w io.Writer)) error {
 	fill(w)
 	return w.Flush()
 }
-
-// OrEmpty keeps null out of JSON: it returns an empty list for nil.
-func OrEmpty[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
-}

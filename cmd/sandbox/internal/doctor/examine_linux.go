@@ -66,7 +66,7 @@ func (h Host) confinedFinding(ctx context.Context) Finding {
 		err = rt.Probe(ctx)
 	}
 	if err != nil {
-		f.State, f.Detail = "warn", strings.TrimSuffix(err.Error(), ": "+hypervisor.ErrUnavailable.Error())
+		f.State, f.Detail = "warn", hypervisor.Lacking(err)
 	}
 	return f
 }
@@ -195,7 +195,7 @@ func (h Host) mediates() error {
 	if err == nil {
 		return nil
 	}
-	return errors.New(strings.TrimSuffix(err.Error(), ": "+hypervisor.ErrUnavailable.Error()))
+	return errors.New(hypervisor.Lacking(err))
 }
 
 // mountedBelow returns what is mounted below this folder, or "".
@@ -315,7 +315,7 @@ func (h Host) machineFinding(ctx context.Context) Finding {
 		err = rt.Probe(ctx)
 	}
 	if err != nil {
-		detail, advice, _ := strings.Cut(strings.TrimSuffix(err.Error(), ": "+hypervisor.ErrUnavailable.Error()), "; ")
+		detail, advice, _ := strings.Cut(hypervisor.Lacking(err), "; ")
 		return Finding{Name: "virtual machine", State: "warn", Detail: detail, Advice: advice}
 	}
 	return Finding{Name: "virtual machine", State: "ok", Detail: "can be started (--isolation vm)"}

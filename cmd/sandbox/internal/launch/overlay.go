@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
@@ -129,7 +130,7 @@ func (c OverlayCommands) list(s selection) error {
 		return err
 	}
 	if c.JSON() {
-		return c.Out.JSON(console.OrEmpty(list))
+		return c.Out.JSON(api.OrEmpty(list))
 	}
 	if len(list) == 0 {
 		fmt.Fprintln(c.Stderr, "Nothing was written to an overlay yet.")
@@ -164,10 +165,10 @@ func (c OverlayCommands) diff(s selection) error {
 		if err != nil {
 			return err
 		}
-		out = append(out, difference{e, console.OrEmpty(changes)})
+		out = append(out, difference{e, api.OrEmpty(changes)})
 	}
 	if c.JSON() {
-		return c.Out.JSON(console.OrEmpty(out))
+		return c.Out.JSON(api.OrEmpty(out))
 	}
 	letters := map[places.Kind]string{places.Added: "A", places.Modified: "M", places.Deleted: "D", places.Replaced: "R"}
 	for _, d := range out {
@@ -203,7 +204,7 @@ func (c OverlayCommands) apply(s selection) error {
 		out = append(out, applied{e, done})
 	}
 	if c.JSON() {
-		return c.Out.JSON(console.OrEmpty(out))
+		return c.Out.JSON(api.OrEmpty(out))
 	}
 	for _, a := range out {
 		fmt.Fprintf(c.Out, "%s, slot %d: %d paths changed\n", console.Shown(a.Path), a.Slot, a.Applied.Changes)
@@ -225,7 +226,7 @@ func (c OverlayCommands) discard(s selection) error {
 		}
 	}
 	if c.JSON() {
-		return c.Out.JSON(console.OrEmpty(list))
+		return c.Out.JSON(api.OrEmpty(list))
 	}
 	for _, e := range list {
 		fmt.Fprintf(c.Out, "%s, slot %d: threw away %d files, %s\n", console.Shown(e.Path), e.Slot, e.Files, console.Bytes(e.Bytes))

@@ -59,7 +59,7 @@ func (c Commands) list() *cobra.Command {
 					return err
 				}
 				if c.JSON() {
-					return c.Out.JSON(console.OrEmpty(list))
+					return c.Out.JSON(api.OrEmpty(list))
 				}
 				if len(list) == 0 {
 					fmt.Fprintln(c.Stderr, "The session has no services.")
@@ -167,7 +167,7 @@ func (c Commands) Processes(cmd *cobra.Command, args []string) error {
 			return err
 		}
 		if c.JSON() {
-			return c.Out.JSON(console.OrEmpty(list))
+			return c.Out.JSON(api.OrEmpty(list))
 		}
 		if len(list) == 0 {
 			fmt.Fprintln(c.Stderr, "Nothing runs in the session.")
