@@ -1,9 +1,5 @@
 package api
 
-import (
-
-)
-
 // OrEmpty keeps null out of JSON: it returns an empty list for nil.
 func OrEmpty[T any](list []T) []T {
 	if list == nil {

@@ -143,9 +143,7 @@ func objectPath(o *fsbridge.Object) string {
 		parts = append(parts, name)
 		o = parent
 	}
-	for i, j := 0, len(parts)-1; i < j; i, j = i+1, j-1 {
-		parts[i], parts[j] = parts[j], parts[i]
-	}
+	slices.Reverse(parts)
 	return strings.Join(parts, "/")
 }
 

@@ -152,23 +152,13 @@ func (c *codec) qid(v *qid) {
 }
 
 // names is the list of a Twalk.
-func (c *codec) names(v *[]string) {
-	n := uint16(len(*v))
-	c.u16(&n)
-	if c.decoding {
-		if c.bad || n > maxNames {
-			c.bad = true
-			return
-		}
-		*v = make([]string, n)
-	}
-	for i := range *v {
-		c.str(&(*v)[i])
-	}
-}
+func (c *codec) names(v *[]string) { list(c, v, (*codec).str) }
 
 // qids is the list of an Rwalk.
-func (c *codec) qids(v *[]qid) {
+func (c *codec) qids(v *[]qid) { list(c, v, (*codec).qid) }
+
+// list is one of at most maxNames; each is what reads or writes one of it.
+func list[T any](c *codec, v *[]T, each func(*codec, *T)) {
 	n := uint16(len(*v))
 	c.u16(&n)
 	if c.decoding {
@@ -176,9 +166,9 @@ func (c *codec) qids(v *[]qid) {
 			c.bad = true
 			return
 		}
-		*v = make([]qid, n)
+		*v = make([]T, n)
 	}
 	for i := range *v {
-		c.qid(&(*v)[i])
+		each(c, &(*v)[i])
 	}
 }

@@ -37,32 +37,34 @@ func (t *Tree) mutate(kind fsbridge.Kind, r Request) *mutation {
 
 // pin acquires the directory as the Op's Dir.
 func (m *mutation) pin(n *node, name string) (*dirFD, error) {
-	if m.tree.hidden.entry(n, name) {
-		m.tree.noteRefused(n, name)
-		return nil, syscall.EACCES
-	}
-	d, err := m.tree.dirs.acquire(n)
+	d, err := m.acquire(0, n, name)
 	if err != nil {
 		return nil, err
 	}
-	m.dirs[0] = d
 	m.op.Dir, m.op.Name, m.op.DirFD = &n.obj, name, d.FD
 	return d, nil
 }
 
 // pinNew acquires the directory as the Op's NewDir.
 func (m *mutation) pinNew(n *node, name string) (*dirFD, error) {
+	d, err := m.acquire(1, n, name)
+	if err != nil {
+		return nil, err
+	}
+	m.op.NewDir, m.op.NewName, m.op.NewDirFD = &n.obj, name, d.FD
+	return d, nil
+}
+
+// acquire keeps a directory until done, as the first or the second, unless the name in it is hidden.
+func (m *mutation) acquire(i int, n *node, name string) (d *dirFD, err error) {
 	if m.tree.hidden.entry(n, name) {
 		m.tree.noteRefused(n, name)
 		return nil, syscall.EACCES
 	}
-	d, err := m.tree.dirs.acquire(n)
-	if err != nil {
-		return nil, err
+	if d, err = m.tree.dirs.acquire(n); err == nil {
+		m.dirs[i] = d
 	}
-	m.dirs[1] = d
-	m.op.NewDir, m.op.NewName, m.op.NewDirFD = &n.obj, name, d.FD
-	return d, nil
+	return d, err
 }
 
 // lock locks directories, and those alone, until done.

@@ -32,11 +32,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 // content is a picture as it was before or after a step.
 func (s *Server) content(w http.ResponseWriter, r *http.Request) error {
-	id, err := stepOf(r)
-	if err != nil {
-		return err
-	}
-	path, err := asPath(r.URL.Query().Get("path"))
+	id, path, err := stepAndPath(r)
 	if err != nil {
 		return err
 	}

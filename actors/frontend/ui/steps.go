@@ -131,6 +131,14 @@ func (s *Server) step(r *http.Request) (any, error) {
 	return map[string]any{"entry": d.Entry, "paths": asTexts(paths[from:min(from+int(limit), total)]), "total": total}, nil
 }
 
+// stepAndPath reads the step of a request, and the path in it; "" if none is named.
+func stepAndPath(r *http.Request) (id undolog.StepID, path string, err error) {
+	if id, err = stepOf(r); err == nil {
+		path, err = asPath(r.URL.Query().Get("path"))
+	}
+	return id, path, err
+}
+
 // openStep is open for a request that names a step.
 func (s *Server) openStep(r *http.Request) (id undolog.StepID, f folder, c api.Service, err error) {
 	if id, err = stepOf(r); err == nil {
@@ -141,11 +149,7 @@ func (s *Server) openStep(r *http.Request) (id undolog.StepID, f folder, c api.S
 
 // diff streams what a step changed, or one path of it.
 func (s *Server) diff(w http.ResponseWriter, r *http.Request) error {
-	id, err := stepOf(r)
-	if err != nil {
-		return err
-	}
-	path, err := asPath(r.URL.Query().Get("path"))
+	id, path, err := stepAndPath(r)
 	if err != nil {
 		return err
 	}

@@ -15,15 +15,22 @@ func ProfileEnv(name string) ([]string, error) {
 	if name == "" {
 		return nil, nil
 	}
-	source, err := config.ProfilesHere()
+	_, found, err := findProfile(name)
 	if err != nil {
 		return nil, err
 	}
-	found, err := source.Find(name)
-	if err != nil {
-		return nil, console.Usage(err)
-	}
 	return slices.Clone(found.Profile.Env), nil
+}
+
+// findProfile reads a profile, and tells where it looked.
+func findProfile(name string) (source config.ProfileSource, found config.FoundProfile, err error) {
+	if source, err = config.ProfilesHere(); err != nil {
+		return source, found, err
+	}
+	if found, err = source.Find(name); err != nil {
+		err = console.Usage(err)
+	}
+	return source, found, err
 }
 
 // withProfile is the launcher with what its profile adds to the configuration, for a
@@ -33,13 +40,9 @@ func (l *Launcher) withProfile(dirs []api.Directory) (*Launcher, error) {
 	if name == "" || l.Conf.Isolation == "none" {
 		return l, nil
 	}
-	source, err := config.ProfilesHere()
+	source, found, err := findProfile(name)
 	if err != nil {
 		return nil, err
-	}
-	found, err := source.Find(name)
-	if err != nil {
-		return nil, console.Usage(err)
 	}
 	with := *l
 	with.Conf = l.Conf.Clone()
