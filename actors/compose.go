@@ -265,7 +265,8 @@ func (s *Session) holdsMachine(kind string) bool {
 }
 
 func (s *Session) guestConfig() hypervisor.Config {
-	c := hypervisor.Config{SessionID: s.id, Hide: slices.Clone(s.cfg.Hide), Show: s.cfg.Show, NoExec: s.cfg.NoExec, UID: -1, GID: -1, Debug: s.cfg.Debug, Programs32bit: s.cfg.Programs32bit, Containers: s.cfg.Containers, Devices: s.cfg.Devices, Network: s.net.engine, Bridge: s.cfg.Bridge, Places: s.cfg.Places, Limits: s.cfg.Resources, Inside: s.inside.serve}
+	c := hypervisor.Config{SessionID: s.id, Jail: s.cfg.Jail, UID: -1, GID: -1, Network: s.net.engine, Bridge: s.cfg.Bridge, Places: s.cfg.Places, Limits: s.cfg.Resources, Inside: s.inside.serve}
+	c.Hide = slices.Clone(c.Hide)
 	// POSIX metadata is kept apart from the files, and a limit counts each write: only a bridge's own file system does that.
 	if !s.cfg.PosixMetadata && s.cfg.FolderBytes == 0 {
 		c.Mediate = s.mediation.Serve
@@ -283,7 +284,7 @@ func (s *Session) guestConfig() hypervisor.Config {
 		}
 	}
 	c.Agents = s.relays()
-	if c.Gates, c.Dynamic, c.Gate = s.cfg.Gate, s.cfg.Dynamic, s.gate; len(c.Gates) > 0 || c.Dynamic {
+	if c.Gate = s.gate; len(c.Gates) > 0 || c.Dynamic {
 		c.Opened = s.opened()
 	}
 	return c

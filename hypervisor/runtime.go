@@ -151,40 +151,6 @@ type Share struct {
 	Serve func(t Transport) error
 }
 
-// Places are directories of the host, beside the working folders, that programs in a jail
-// can write to. The zero value is none.
-type Places struct {
-	// Store is where overlays are kept; it is made with mode 0700. Empty: there are none.
-	Store string
-	// Caches are the caches of compilers and package managers, and Home is the
-	// user's home directory. What is written to a cache is kept for the next session, and what is
-	// written to the home directory is not. The host's own are never written.
-	Caches, Home bool
-	// Overlay are other directories that are treated as caches are.
-	Overlay []string
-	// Writable are files and directories of the host that are written as they are.
-	Writable []string
-}
-
-// Limits are what everything inside a jail may take together. A zero field is no limit.
-type Limits struct {
-	// PIDs are processes and threads.
-	PIDs int
-	// Memory is what processes may use; one of them is ended when they use more. Above MemoryHigh they are
-	// slowed down.
-	Memory, MemoryHigh int64
-	// MilliCPUs is processor time: 1500 is that of one processor and a half.
-	MilliCPUs int
-	// IO is how many bytes a second are read from, and written to, the disks of the working
-	// folders.
-	IO int64
-	// FileBytes is how large a file may become that is written inside.
-	FileBytes int64
-	// TmpBytes is what each of the places in memory may hold: /tmp, /var/tmp, /run, /dev/shm and what is written
-	// to the home directory.
-	TmpBytes int64
-}
-
 // Bytes writes a limit for people.
 func Bytes(n int64) string {
 	for _, u := range []struct {
@@ -204,19 +170,11 @@ type Config struct {
 	Shares    []Share
 	// Hostname inside; empty means "sandbox".
 	Hostname string
-	// Hide are host paths that must not be visible inside, beyond the built-in
-	// list of secrets; Show exempts paths from that list.
-	Hide, Show []string
-	// Gates are directories of the host whose names somebody has to allow before commands see them. With Dynamic,
-	// all of the host that programs do not need is behind such gates, too.
-	Gates   []string
-	Dynamic bool
+	Jail
 	// Opened are directories in the gates that nobody needs to be asked about.
 	Opened []string
 	// Gate makes what serves a gate, read-only. Nil: nothing does, which is enough to explain a view.
 	Gate func(dir string) Share
-	// NoExec are host paths from which nothing is executed.
-	NoExec []string
 	// UID and GID that the workload has, as the host numbers them, or -1 to let
 	// the runtime choose; [Transport] says what it chose.
 	UID, GID int
@@ -224,12 +182,6 @@ type Config struct {
 	Places Places
 	// Limits are kept as well as the machine allows; what cannot be is a warning in [Guest.Facts].
 	Limits Limits
-	// Debug allows ptrace inside.
-	Debug bool
-	// Programs32bit lets programs of 32 bits (i386) run in a jail without the mediated bridge, on a processor that has them.
-	Programs32bit bool
-	// Containers allows commands to make namespaces of their own, which engines for containers need.
-	Containers bool
 	// Bridge chooses how a jail's folders are served; empty is BridgeFUSE. Other
 	// runtimes ignore it.
 	Bridge Bridge
@@ -244,9 +196,6 @@ type Config struct {
 	Inside func(l net.Listener)
 	// Agents are those that programs inside find, by name.
 	Agents map[string]Agent
-	// Devices are devices of the host that commands may use: paths below /dev, or names there. One by which they would reach past the guest has to be
-	// there twice.
-	Devices []string
 	// Network decides what the guest may reach; nil: nothing, it has a loopback
 	// interface alone. Runtimes that cannot see to that return [ErrNetwork]. It stays
 	// the caller's.

@@ -44,25 +44,12 @@ type Config struct {
 	Bridge hypervisor.Bridge
 	// CacheNone turns kernel caching of the bridge off (strict mode).
 	CacheNone bool
-	// Hide and Show change what the runtime hides; see [hypervisor.Config].
-	Hide, Show []string
-	// NoExec are host paths from which nothing is executed; see [hypervisor.Config].
-	NoExec []string
-	// Gate are directories of the host, absolute and clean, whose names a person has to allow before a
-	// jail's commands see them. With Dynamic, so is all of the host that programs do not need.
-	Gate    []string
-	Dynamic bool
-	Debug   bool
-	// Programs32bit lets programs of 32 bits run in a jail; see [hypervisor.Config].
-	Programs32bit bool
-	// Containers allows namespaces of the commands' own in a jail; see [hypervisor.Config].
-	Containers bool
+	// Jail goes to the guest as it is; what the session hides is added.
+	hypervisor.Jail
 	// Agents keep keys, by name ("ssh", "gpg"): programs inside may ask for the use of a key, which a person decides. AllowUse are patterns of
 	// uses that nobody is asked about, as rules of the policy have them.
 	Agents   map[string]Agent
 	AllowUse []string
-	// Devices are devices of the host that a jail's commands may use; see [hypervisor.Config].
-	Devices []string
 	// Places are what can be written in a jail beside the folders.
 	Places hypervisor.Places
 	// Resources are what everything in a jail may take together.

@@ -26,7 +26,7 @@ func TestBareFolders(t *testing.T) {
 	if err := os.WriteFile(path("secret/key"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg := hypervisor.Config{UID: -1, GID: -1, Hide: []string{path("secret/key")}}
+	cfg := hypervisor.Config{UID: -1, GID: -1, Jail: hypervisor.Jail{Hide: []string{path("secret/key")}}}
 	for _, name := range []string{"plain", "mounted", "outer", "outer/inner", "secret"} {
 		cfg.Shares = append(cfg.Shares, hypervisor.Share{HostPath: path(name)})
 	}

@@ -37,7 +37,7 @@ except OSError as e:
 	}
 	if os.Getuid() == 0 && st.Mode&0o006 == 0 {
 		for _, name := range []string{path, "fuse"} {
-			refusedStart(t, hypervisor.Config{UID: -1, GID: -1, Devices: []string{name}}, "may neither read nor write it")
+			refusedStart(t, hypervisor.Config{UID: -1, GID: -1, Jail: hypervisor.Jail{Devices: []string{name}}}, "may neither read nor write it")
 		}
 		return
 	}

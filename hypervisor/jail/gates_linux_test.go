@@ -24,7 +24,7 @@ func TestWays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cfg := hypervisor.Config{UID: -1, GID: -1, Gates: []string{dir + "/gate", dir + "/gated"}, Show: []string{dir + "/gate/shown"}}
+	cfg := hypervisor.Config{UID: -1, GID: -1, Jail: hypervisor.Jail{Gates: []string{dir + "/gate", dir + "/gated"}, Show: []string{dir + "/gate/shown"}}}
 	for _, name := range []string{"gate/work", "work"} {
 		cfg.Shares = append(cfg.Shares, hypervisor.Share{HostPath: filepath.Join(dir, name)})
 	}

@@ -155,7 +155,7 @@ func TestExplainPipe(t *testing.T) {
 	give(t, pipe)
 	version, err := filters.LandlockVersion()
 	for _, containers := range []bool{false, true} {
-		s, xerr := jail.Explain(hypervisor.Config{UID: -1, GID: -1, Containers: containers}, pipe)
+		s, xerr := jail.Explain(hypervisor.Config{UID: -1, GID: -1, Jail: hypervisor.Jail{Containers: containers}}, pipe)
 		if xerr != nil {
 			t.Fatal(xerr)
 		}

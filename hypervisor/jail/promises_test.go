@@ -87,7 +87,7 @@ func hiddenIsHidden(t *testing.T, mediated bool, view, hide, unread string) {
 func TestW1FolderIsNotHidden(t *testing.T) {
 	need(t)
 	dir := t.TempDir()
-	refusedStart(t, hypervisor.Config{UID: -1, GID: -1, Shares: []hypervisor.Share{share(dir, nil)}, Hide: []string{dir}}, "is a working folder")
+	refusedStart(t, hypervisor.Config{UID: -1, GID: -1, Shares: []hypervisor.Share{share(dir, nil)}, Jail: hypervisor.Jail{Hide: []string{dir}}}, "is a working folder")
 }
 
 func must(t *testing.T, err error) {

@@ -353,8 +353,7 @@ func TestRefused(t *testing.T) {
 	}
 	cfg := hypervisor.Config{
 		Shares: []hypervisor.Share{{HostPath: home}, {HostPath: "/srv"}},
-		Hide:   []string{filepath.Join(home, "mine"), "/srv/x", "/elsewhere"},
-		Show:   []string{filepath.Join(home, ".aws")},
+		Jail:   hypervisor.Jail{Hide: []string{filepath.Join(home, "mine"), "/srv/x", "/elsewhere"}, Show: []string{filepath.Join(home, ".aws")}},
 	}
 	got := refused(cfg, home)
 	for _, want := range []string{".ssh", "other/keys", "mine", "a/b/log", ".work" + hypervisor.LogSuffix} {

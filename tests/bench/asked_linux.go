@@ -40,7 +40,7 @@ func benchAskedOver(ctx context.Context, l *lab, r *report.Report, rounds int, b
 		return err
 	}
 	s, err := startLive(ctx, l, "asked."+string(b), fill, func(c *api.Config) {
-		c.Bridge, c.Dynamic, c.Gate, c.Safeguards.Timeout = b, true, []string{gate}, time.Minute
+		c.Bridge, c.Dynamic, c.Gates, c.Safeguards.Timeout = b, true, []string{gate}, time.Minute
 		c.Runtime = newJail()
 	})
 	if err != nil {

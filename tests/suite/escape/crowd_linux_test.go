@@ -59,7 +59,7 @@ func dynamicKilled(t *testing.T, b hypervisor.Bridge) {
 	l := newLab(t, func(l *lab, c *api.Config) {
 		l.share = true
 		dynamic(l.home, b, c)
-		c.Gate = []string{l.home + "/asked"}
+		c.Gates = []string{l.home + "/asked"}
 		put(t, l.home+"/asked/a", treasure)
 	})
 	for _, call := range []string{"cat", "echo x >", "chmod 600", "stat"} {

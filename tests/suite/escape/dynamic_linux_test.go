@@ -146,7 +146,7 @@ func dynamicFolder(t *testing.T, b hypervisor.Bridge) {
 	l := newLab(t, func(l *lab, c *api.Config) {
 		l.share = true
 		c.Safeguards.Timeout = 1 // nanosecond: who asks is refused
-		c.Dynamic, c.Bridge, c.Gate = true, b, []string{l.home}
+		c.Dynamic, c.Bridge, c.Gates = true, b, []string{l.home}
 		put(t, l.home+"/beside/a", treasure)
 		must(t, os.Chmod(l.home+"/beside", 0o777))
 		must(t, os.Chmod(l.home+"/beside/a", 0o666))

@@ -96,7 +96,7 @@ func newLab(t testing.TB, change func(*lab, *api.Config)) *lab {
 	must(t, os.Mkdir(l.work, 0o755))
 	must(t, os.Mkdir(l.run, 0o700))
 	cfg := api.Config{
-		Directories: []api.Directory{{Path: l.work, UndoDir: l.undo}}, RuntimeDir: l.run, Hide: []string{l.run},
+		Directories: []api.Directory{{Path: l.work, UndoDir: l.undo}}, RuntimeDir: l.run, Jail: hypervisor.Jail{Hide: []string{l.run}},
 		Runtime: jail.New(jail.Options{Umask: 0o022}), Clock: l.clock,
 	}
 	if change != nil {

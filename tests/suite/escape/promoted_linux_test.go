@@ -19,7 +19,7 @@ func gated(t *testing.T, b hypervisor.Bridge, put func(dir string, c *api.Config
 		must(t, err)
 		t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
 		must(t, os.Chmod(dir, 0o755))
-		l.share, c.Gate, c.Bridge, c.Safeguards.Timeout = true, []string{dir}, b, patience
+		l.share, c.Gates, c.Bridge, c.Safeguards.Timeout = true, []string{dir}, b, patience
 		put(dir, c)
 	})
 	return l, dir

@@ -26,7 +26,7 @@ func everywhere(t *testing.T, f func(t *testing.T, change func(*api.Config))) {
 	overBridges(t, func(t *testing.T, b hypervisor.Bridge) { f(t, func(c *api.Config) { c.Bridge = b }) })
 	t.Run("gate", func(t *testing.T) {
 		f(t, func(c *api.Config) {
-			c.Dynamic, c.Bridge, c.Gate = true, hypervisor.BridgeMediated, []string{filepath.Dir(c.Directories[0].Path)}
+			c.Dynamic, c.Bridge, c.Gates = true, hypervisor.BridgeMediated, []string{filepath.Dir(c.Directories[0].Path)}
 			c.Safeguards.Timeout = patience
 		})
 	})
@@ -58,7 +58,7 @@ func TestMBSwapped(t *testing.T) {
 		outside, gated := "", false
 		l := newLab(t, func(l *lab, c *api.Config) {
 			change(c)
-			gated = len(c.Gate) > 0
+			gated = len(c.Gates) > 0
 			outside = filepath.Join(l.home, "beside")
 			for _, dir := range []string{filepath.Join(l.work, "d"), outside} {
 				for _, name := range []string{"f", "g"} {

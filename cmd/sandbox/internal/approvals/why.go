@@ -156,7 +156,7 @@ func (c WhyCommands) refused(cfg api.Config, why, remedy *string) bool {
 
 // viewOf is what of a session's configuration makes its view.
 func viewOf(cfg api.Config) hypervisor.Config {
-	view := hypervisor.Config{Hide: cfg.Hide, Show: cfg.Show, NoExec: cfg.NoExec, UID: -1, GID: -1, Devices: cfg.Devices, Places: cfg.Places, Gates: cfg.Gate, Dynamic: cfg.Dynamic}
+	view := hypervisor.Config{Jail: cfg.Jail, UID: -1, GID: -1, Places: cfg.Places}
 	for _, d := range cfg.Directories {
 		view.Shares = append(view.Shares, hypervisor.Share{HostPath: d.Path, GuestPath: d.Path, ReadOnly: d.ReadOnly})
 	}

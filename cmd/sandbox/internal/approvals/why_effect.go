@@ -56,7 +56,7 @@ func gateEffect(cfg api.Config, r approval.Rule, path string, whole bool) (strin
 	if !whole || below && r.Action == approval.Allow {
 		return note, nil
 	}
-	for _, gate := range cfg.Gate {
+	for _, gate := range cfg.Gates {
 		rel, in := lexical.Rel(gate, path)
 		if !in || rel == "." {
 			continue

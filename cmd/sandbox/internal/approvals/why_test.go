@@ -1,9 +1,11 @@
 package approvals
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
@@ -42,6 +44,14 @@ func TestHosts(t *testing.T) {
 		if err != nil || a.Action != c.action || a.Why != c.why {
 			t.Errorf("%s allow=%q deny=%q %s: %+v, %v", c.mode, c.allow, c.deny, c.host, a, err)
 		}
+	}
+}
+
+// What is explained is the view of the session, with all that the configuration says of it: with --containers a named pipe can be written to.
+func TestViewOfTheSession(t *testing.T) {
+	cfg := api.Config{Jail: hypervisor.Jail{Hide: []string{"/h"}, NoExec: []string{"/x"}, Gates: []string{"/g"}, Dynamic: true, Containers: true, Debug: true}}
+	if v := viewOf(cfg); !reflect.DeepEqual(v.Jail, cfg.Jail) {
+		t.Errorf("%+v, want %+v", v.Jail, cfg.Jail)
 	}
 }
 

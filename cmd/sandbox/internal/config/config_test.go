@@ -413,3 +413,17 @@ func FuzzConfig(f *testing.F) {
 func isPlain(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r == '\\' || r == 0xfffd || r > 0x7e })
 }
+
+// TestFields: each key has a field of its own, also where a group that others declare calls it otherwise.
+func TestFields(t *testing.T) {
+	var c Config
+	of := map[any]string{}
+	for _, k := range Keys() {
+		f := k.field(&c)
+		if other := of[f]; other != "" {
+			t.Errorf("%s and %s have one field", other, k.Name)
+		}
+		of[f] = k.Name
+		text(f) // panics if nobody knows the type
+	}
+}

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"reflect"
-	"strings"
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog"
@@ -40,6 +38,8 @@ type Key struct {
 	Flag string
 
 	was string // an older name, still read
+	// in is the field of the key's group, where that is called otherwise than the key.
+	in string
 	// tighter reports whether "to" is at least as strict as "from", both
 	// pointers; for numbers and truth values of a key with the rule Tighten.
 	tighter func(from, to any) bool
@@ -55,27 +55,6 @@ type Key struct {
 	twice bool
 	// only is the one level that may set it; 0: all.
 	only Level
-}
-
-// field returns a pointer to the field of c that has the key's name, of a type that
-// assign knows.
-func (k *Key) field(c *Config) any {
-	v := reflect.ValueOf(c).Elem()
-	for part := range strings.SplitSeq(strings.ReplaceAll(k.Name, "_", ""), ".") {
-		v = member(v, part)
-	}
-	return v.Addr().Interface()
-}
-
-// member is the field of that name, its case aside. (FieldByNameFunc looks for embedded
-// fields, too: that was a tenth of what the program takes to start.)
-func member(v reflect.Value, name string) reflect.Value {
-	for i := range v.NumField() {
-		if strings.EqualFold(v.Type().Field(i).Name, name) {
-			return v.Field(i)
-		}
-	}
-	return reflect.Value{}
 }
 
 // ofCallers are the keys that are about a caller who joins a session, too: which session, the caller's log, the variables of the command, and
@@ -242,7 +221,7 @@ func insideKeys() []Key {
 			Doc: "what a jail shows of the host: static (all but known secrets) or dynamic (system, tool chains, the folders and caches; the first look at anything else is held until a person allows it)",
 		},
 		{
-			Name: "jail.gate", Rule: Tighten, Flag: "gate", paths: true,
+			Name: "jail.gate", in: "gates", Rule: Tighten, Flag: "gate", paths: true,
 			Doc: "hold the first look at each name in this `directory` of the host until a person allows it (in a file absolute or ~/...)",
 		},
 		{
@@ -250,7 +229,7 @@ func insideKeys() []Key {
 			Doc: "allow ptrace inside (strace, gdb)",
 		},
 		{
-			Name: "jail.run_32bit", Rule: Tighten, Flag: "32bit", tighter: onlyFalse,
+			Name: "jail.run_32bit", in: "programs32bit", Rule: Tighten, Flag: "32bit", tighter: onlyFalse,
 			Doc: "let 32-bit programs (i386) run, by the rules for those of 64 bits; the folders are then served over FUSE",
 		},
 		{

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/codeagent/sandbox/hypervisor"
 )
 
 // Config is what all levels together say. Zero sizes, numbers and times mean
@@ -68,15 +70,11 @@ type Safeguards struct {
 // Commands is how commands run.
 type Commands struct{ AtOnce int }
 
-// Jail is the view that a command has.
+// Jail is the view that a command has: what a guest is given as it is said here, and what this program makes something of first.
 type Jail struct {
+	hypervisor.Jail
 	Mode             string // static or dynamic
-	Hide, Show, Gate []string
-	Debug            bool
-	Run32bit         bool
 	Agents, AllowUse []string
-	Devices          []string
-	Containers       bool
 }
 
 // Writable is what a command in a jail can write to beside the working folders.

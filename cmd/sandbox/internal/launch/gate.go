@@ -12,8 +12,8 @@ import (
 
 // gate sets the directories whose names a person has to allow.
 func (l *Launcher) gate(cfg *api.Config) error {
-	cfg.Dynamic = l.Conf.Jail.Mode == "dynamic"
-	for _, named := range l.Conf.Jail.Gate {
+	cfg.Dynamic, cfg.Gates = l.Conf.Jail.Mode == "dynamic", nil
+	for _, named := range l.Conf.Jail.Gates {
 		path, err := filepath.Abs(named)
 		if err == nil {
 			path, err = filepath.EvalSymlinks(path)
@@ -34,7 +34,7 @@ func (l *Launcher) gate(cfg *api.Config) error {
 				return console.Usagef("--gate %s: it lies in the working folder %s, which commands may read", named, d.Path)
 			}
 		}
-		cfg.Gate = append(cfg.Gate, path)
+		cfg.Gates = append(cfg.Gates, path)
 	}
 	return nil
 }

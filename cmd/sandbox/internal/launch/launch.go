@@ -63,9 +63,7 @@ func (l *Launcher) Config(dirs []api.Directory) api.Config {
 		Commands: l.Conf.Commands.AtOnce, FolderBytes: max(int64(l.Conf.Limits.Folders), 0),
 		Bridge:    hypervisor.Bridge(l.Conf.Bridge.Kind),
 		CacheNone: l.Conf.Bridge.Cache == "none", PosixMetadata: l.Conf.Bridge.PosixMetadata,
-		Hide:  l.Conf.Jail.Hide,
-		Show:  l.Conf.Jail.Show,
-		Debug: l.Conf.Jail.Debug, Programs32bit: l.Conf.Jail.Run32bit, Containers: l.Conf.Jail.Containers, Devices: l.Conf.Jail.Devices,
+		Jail:   l.Conf.Jail.Jail,
 		Umask:  uint32(l.Umask),
 		Logger: l.Log,
 	}
