@@ -146,6 +146,23 @@ type DiscardResult struct {
 	BytesFreed int64  `json:"bytes_freed"`
 }
 
+// ShowRequest is the payload of undo.show.
+type ShowRequest struct {
+	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
+	StepID    int64     `json:"step_id,omitempty" jsonschema:"a step; 0 or left out: the newest that can be undone"`
+	Offset    int       `json:"offset,omitempty" jsonschema:"how many paths to leave out first"`
+	Limit     int       `json:"limit,omitempty" jsonschema:"how many paths; 100 if left out, at most 10000"`
+}
+
+// ShowResult answers undo.show.
+type ShowResult struct {
+	Directory string       `json:"directory" jsonschema:"path of the working directory"`
+	Step      HistoryStep  `json:"step"`
+	Paths     []PathChange `json:"paths" jsonschema:"from offset on, in the order of the log, which stays the same"`
+	PathCount int          `json:"path_count" jsonschema:"all of them"`
+	Truncated bool         `json:"truncated,omitempty" jsonschema:"there is more: ask again with a larger offset"`
+}
+
 // DiffRequest is the payload of undo.diff.
 type DiffRequest struct {
 	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`

@@ -94,6 +94,7 @@ func operations() []*operation {
 		inSession("undo.mark", 0, mark),
 		inSession("undo.restore", 0, restore),
 		inSession("undo.history", heavy|reads, history),
+		inSession("undo.show", heavy|reads, show),
 		inSession("undo.diff", heavy|cancels|reads, diff),
 		inSession("undo.configure", 0, configureUndo),
 		newOp("undo.discard", 0, discard),

@@ -32,6 +32,7 @@ func TestSA01EveryRequest(t *testing.T) {
 		"undo.mark":           map[string]any{"name": "here"},
 		"undo.restore":        map[string]any{"path": "f", "step_id": 1, "dry_run": true},
 		"undo.history":        map[string]any{"limit": 10, "directory": "label-a"},
+		"undo.show":           map[string]any{"step_id": 1, "offset": 1, "limit": 10},
 		"undo.diff":           map[string]any{"step_id": 1},
 		"undo.configure":      map[string]any{"max_log_size_bytes": 1073741824, "max_step_count": 100, "max_single_step_size_bytes": 209715200},
 		"undo.discard":        nil,

@@ -133,6 +133,34 @@ func history(ctx context.Context, sess *session, p *HistoryRequest) (HistoryResu
 	return HistoryResult{Directory: dir, Steps: historySteps(entries), Truncated: more}, nil
 }
 
+// show pages through the paths of one step.
+func show(ctx context.Context, sess *session, p *ShowRequest) (ShowResult, error) {
+	limit := p.Limit
+	if limit == 0 {
+		limit = 100
+	}
+	switch {
+	case limit < 0 || limit > MaxEntries:
+		return ShowResult{}, fieldError(InvalidField, "limit", "must be between 1 and %d", MaxEntries)
+	case p.Offset < 0:
+		return ShowResult{}, fieldError(InvalidField, "offset", "must not be negative")
+	}
+	dir, err := sess.path(p.Directory)
+	if err != nil {
+		return ShowResult{}, err
+	}
+	step, err := sess.live.Show(ctx, api.StepRequest{Directory: string(p.Directory), Step: undolog.StepID(p.StepID)})
+	if err != nil {
+		return ShowResult{}, err
+	}
+	from := min(p.Offset, len(step.Paths))
+	to := from + min(limit, len(step.Paths)-from)
+	return ShowResult{
+		Directory: dir, Step: historySteps([]undolog.Entry{step.Entry})[0], Paths: pathChanges(step.Paths[from:to]),
+		PathCount: len(step.Paths), Truncated: to < len(step.Paths),
+	}, nil
+}
+
 func diff(ctx context.Context, sess *session, p *DiffRequest) (DiffResult, error) {
 	if p.MaxBytes < 0 || p.MaxBytes > MaxContent {
 		return DiffResult{}, fieldError(InvalidField, "max_bytes", "must be between 1 and %d", MaxContent)
