@@ -24,7 +24,7 @@ type Jail struct {
 }
 
 // Places are directories of the host, beside the working folders, that programs in a jail
-// can write to. The zero value is none.
+// can write to: what [places] of the configuration says. The zero value is none.
 type Places struct {
 	// Store is where overlays are kept; it is made with mode 0700. Empty: there are none.
 	Store string
@@ -38,7 +38,7 @@ type Places struct {
 	Writable []string
 }
 
-// Limits are what everything inside a jail may take together. A zero field is no limit.
+// Limits are what everything inside a jail may take together: what [limits] of the configuration says. A field that is zero, or less, is no limit.
 type Limits struct {
 	// PIDs are processes and threads.
 	PIDs int

@@ -23,14 +23,18 @@ func (k *Key) field(c *Config) any {
 // member is the field of that name, its case aside, of v itself or of what v embeds. (FieldByNameFunc
 // was a tenth of what the program takes to start.)
 func member(v reflect.Value, name string) reflect.Value {
+	var embedded []reflect.Value
 	for i := range v.NumField() {
 		switch f := v.Type().Field(i); {
 		case strings.EqualFold(f.Name, name):
 			return v.Field(i)
 		case f.Anonymous:
-			if m := member(v.Field(i), name); m.IsValid() {
-				return m
-			}
+			embedded = append(embedded, v.Field(i))
+		}
+	}
+	for _, e := range embedded { // as in Go, a field hides that of what is embedded beside it
+		if m := member(e, name); m.IsValid() {
+			return m
 		}
 	}
 	return reflect.Value{}

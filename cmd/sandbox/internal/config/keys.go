@@ -261,7 +261,7 @@ func insideKeys() []Key {
 			Doc: "treat this `directory` of the host in a jail as the caches are (in a file absolute or ~/...)",
 		},
 		{
-			Name: "places.rw", Flag: "rw", paths: true,
+			Name: "places.rw", in: "writable", Flag: "rw", paths: true,
 			Doc: "let commands in a jail write to this `path` of the host itself; that cannot be undone (in a file absolute or ~/...)",
 		},
 		{
@@ -344,7 +344,7 @@ func limitKeys() []Key {
 			Doc: "how much a second, a `size`, a jail may read from, and write to, each disk with a working folder. 0: no limit",
 		},
 		{
-			Name: "limits.file", Rule: Tighten, Flag: "limit-file", tighter: smaller,
+			Name: "limits.file", in: "filebytes", Rule: Tighten, Flag: "limit-file", tighter: smaller,
 			Doc: "how large, a `size`, a file may become that is written in a jail. 0: no limit",
 		},
 		{
@@ -352,7 +352,7 @@ func limitKeys() []Key {
 			Doc: "how much larger, a `size`, all working folders together may become while a session lives, also in a virtual machine; a program that would write more gets EDQUOT. The bridge is then FUSE. 0: no limit",
 		},
 		{
-			Name: "limits.tmp", Rule: Tighten, Flag: "limit-tmp", tighter: smaller,
+			Name: "limits.tmp", in: "tmpbytes", Rule: Tighten, Flag: "limit-tmp", tighter: smaller,
 			Doc: "what each of /tmp, /var/tmp, /run, /dev/shm and the home directory's overlay may hold in a jail, a `size`. 0: half of the machine's memory",
 		},
 	}
@@ -460,7 +460,7 @@ func Default() Config {
 		Jail:          Jail{Mode: "static"},
 		Places:        Writable{Caches: "overlay", Home: "overlay"},
 		Commands:      Commands{AtOnce: messages.Commands},
-		Limits:        Limits{PIDs: 4096},
+		Limits:        Limits{Limits: hypervisor.Limits{PIDs: 4096}},
 		Bridge:        Bridge{Kind: "auto", Cache: "auto"},
 		MCP:           MCP{Timeout: Duration(messages.ToolTime)},
 		Notifications: struct{ Desktop string }{"auto"},

@@ -79,23 +79,22 @@ type Jail struct {
 
 // Writable is what a command in a jail can write to beside the working folders.
 type Writable struct {
+	hypervisor.Places
 	Caches, Home string // overlay or read-only
-	Overlay, RW  []string
 }
 
 // Limits are what everything in a jail may take together.
 type Limits struct {
-	PIDs               int
-	Memory, MemoryHigh Size
-	CPUs               string // a number, perhaps with a fraction
-	IO, File, Tmp      Size
-	Folders            Size
+	hypervisor.Limits
+	CPUs    string // a number, perhaps with a fraction
+	Folders int64  // of the bridges, not of the jail
 }
 
-// MilliCPUs is CPUs in thousandths; 0 if there is no limit.
-func (l Limits) MilliCPUs() int {
-	n, _ := milliCPUs(l.CPUs)
-	return n
+// Resources are the limits as a runtime takes them.
+func (l Limits) Resources() hypervisor.Limits {
+	r := l.Limits
+	r.MilliCPUs, _ = milliCPUs(l.CPUs)
+	return r
 }
 
 func milliCPUs(s string) (int, error) {

@@ -60,7 +60,7 @@ func (l *Launcher) Config(dirs []api.Directory) api.Config {
 			Timeout: time.Duration(s.Timeout), Exempt: s.Exempt,
 		},
 		Timing:   api.Timing{QuiescenceIdle: time.Duration(t.Quiet), QuiescenceMax: time.Duration(t.QuietMax), AmbientIdle: time.Duration(t.AmbientIdle)},
-		Commands: l.Conf.Commands.AtOnce, FolderBytes: max(int64(l.Conf.Limits.Folders), 0),
+		Commands: l.Conf.Commands.AtOnce, FolderBytes: max(l.Conf.Limits.Folders, 0),
 		Bridge:    hypervisor.Bridge(l.Conf.Bridge.Kind),
 		CacheNone: l.Conf.Bridge.Cache == "none", PosixMetadata: l.Conf.Bridge.PosixMetadata,
 		Jail:   l.Conf.Jail.Jail,
@@ -127,7 +127,7 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 	if cfg.Places, err = l.places(); err != nil {
 		return cfg, err
 	}
-	cfg.Resources = l.resources()
+	cfg.Resources = l.Conf.Limits.Resources()
 	if cfg.Network, err = l.network(); err != nil {
 		return cfg, err
 	}

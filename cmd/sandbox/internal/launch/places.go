@@ -19,19 +19,11 @@ func (l *Launcher) places() (p hypervisor.Places, err error) {
 	if l.Conf.Isolation == "vm" || l.Conf.Isolation == "none" {
 		return p, nil
 	}
-	p = hypervisor.Places{Caches: c.Caches == "overlay", Home: c.Home == "overlay", Overlay: c.Overlay, Writable: c.RW}
+	p = c.Places
+	p.Caches, p.Home = c.Caches == "overlay", c.Home == "overlay"
 	p.Store, err = OverlayDir()
 	if err != nil && len(p.Overlay) == 0 { // without a home directory there are no caches either
 		return hypervisor.Places{Writable: p.Writable}, nil
 	}
 	return p, err
-}
-
-// resources are what everything in a jail may take together.
-func (l *Launcher) resources() hypervisor.Limits {
-	c := l.Conf.Limits
-	return hypervisor.Limits{
-		PIDs: max(c.PIDs, 0), Memory: max(int64(c.Memory), 0), MemoryHigh: max(int64(c.MemoryHigh), 0), MilliCPUs: c.MilliCPUs(),
-		IO: max(int64(c.IO), 0), FileBytes: max(int64(c.File), 0), TmpBytes: max(int64(c.Tmp), 0),
-	}
 }
