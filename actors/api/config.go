@@ -28,13 +28,7 @@ type Config struct {
 	// means no control socket.
 	RuntimeDir string
 
-	Limits     undolog.Limits
-	Symlinks   undolog.SymlinkPolicy
-	Barriers   undolog.BarrierPolicy
-	Durability undolog.Durability
-	Gitignore  bool
-	// KeepOutput keeps what commands write to stdout and stderr with their steps.
-	KeepOutput bool
+	Undo
 	Safeguards Safeguards
 	// PosixMetadata serves the folders as if their file system were Windows': names
 	// that Windows does not take are refused, and modes, owners and symlinks are kept
@@ -103,6 +97,18 @@ type Directory struct {
 	Repository string `json:",omitempty"`
 }
 
+// Undo is what holds of each working folder's log: what [undo] of the configuration says. Zero fields take the log's defaults ([undolog.Options]).
+type Undo struct {
+	undolog.Limits
+	Symlinks   undolog.SymlinkPolicy
+	Barriers   undolog.BarrierPolicy
+	Durability undolog.Durability
+	// Gitignore leaves out what .gitignore ignores: it cannot be undone.
+	Gitignore bool
+	// KeepOutput keeps what commands write to stdout and stderr with their steps.
+	KeepOutput bool
+}
+
 // Safeguards are [messages.Safeguards].
 type Safeguards = messages.Safeguards
 
@@ -117,7 +123,7 @@ type Network struct {
 	Publish []policy.Port
 }
 
-// Timing holds the windows of the specification; zero fields take the defaults
+// Timing holds the windows of the specification: what [steps] of the configuration says. Zero fields take the defaults
 // ([messages.QuietTime] and its neighbours).
 type Timing struct {
 	QuiescenceIdle time.Duration

@@ -61,9 +61,9 @@ path = "/b"
 access = "read_only"
 `)
 	c := s.Config
-	if c.Isolation != "none" || c.Log.Level != "debug" || c.Undo.MaxBytes != 2<<30 || c.Undo.MaxSteps != 7 ||
-		time.Duration(c.Undo.MaxAge) != 72*time.Hour || c.Undo.MaxStepBytes != -1 || c.Safeguards.Deletes != 100 ||
-		c.Safeguards.OverwriteBytes != 1<<20 || time.Duration(c.Safeguards.Timeout) != 10*time.Second ||
+	if c.Isolation != "none" || c.Log.Level != "debug" || c.Undo.LogBytes != 2<<30 || c.Undo.StepCount != 7 ||
+		c.Undo.Age != 72*time.Hour || c.Undo.StepBytes != -1 || c.Safeguards.DeleteThreshold != 100 ||
+		c.Safeguards.OverwriteBytes != 1<<20 || c.Safeguards.Timeout != 10*time.Second ||
 		!slices.Equal(c.Safeguards.Exempt, []string{"**/*.tmp"}) || c.Bridge.Cache != "none" ||
 		!slices.Equal(c.Directory, []Directory{{Path: "/a", Label: "main"}, {Path: "/b", ReadOnly: true}}) {
 		t.Errorf("read as %+v", c)
@@ -158,7 +158,7 @@ func TestLaterLevelsWin(t *testing.T) {
 func TestZeroMeansTheDefault(t *testing.T) {
 	s, _ := must(t, "", "isolation = \"\"\n[undo]\nmax_bytes = 0\nmax_steps = 0\n[safeguards]\ntimeout = \"0s\"\n")
 	d := Default()
-	if s.Undo.MaxBytes != d.Undo.MaxBytes || s.Undo.MaxSteps != d.Undo.MaxSteps || s.Safeguards.Timeout != d.Safeguards.Timeout || s.Isolation != "auto" {
+	if s.Undo.LogBytes != d.Undo.LogBytes || s.Undo.StepCount != d.Undo.StepCount || s.Safeguards.Timeout != d.Safeguards.Timeout || s.Isolation != "auto" {
 		t.Errorf("%+v", s.Config)
 	}
 }

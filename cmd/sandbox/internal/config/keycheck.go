@@ -40,9 +40,9 @@ func atOnce(c *Config) error {
 	return nil
 }
 
-func between(d Duration, least, most time.Duration) error {
-	if t := time.Duration(d); t < least || t > most {
-		return fmt.Errorf("%v is not between %v and %v", d, Duration(least), Duration(most))
+func between(d, least, most time.Duration) error {
+	if d < least || d > most {
+		return fmt.Errorf("%v is not between %v and %v", Duration(d), Duration(least), Duration(most))
 	}
 	return nil
 }

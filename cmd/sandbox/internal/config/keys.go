@@ -3,6 +3,7 @@ package config
 import (
 	"time"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network/inject"
@@ -110,24 +111,24 @@ func undoKeys() []Key {
 			Doc: "`directory` with an undo log for each working folder; empty: chosen by the working folder",
 		},
 		{
-			Name: "undo.max_bytes",
-			Doc:  "a whole log; the oldest steps go first. -1: no limit",
+			Name: "undo.max_bytes", in: "LogBytes",
+			Doc: "a whole log; the oldest steps go first. -1: no limit",
 		},
 		{
-			Name: "undo.max_steps",
-			Doc:  "steps kept",
+			Name: "undo.max_steps", in: "StepCount",
+			Doc: "steps kept",
 		},
 		{
-			Name: "undo.max_step_bytes",
-			Doc:  "the content of a file for which a step would need more is not kept: the step goes on, and its undo names the file and leaves it as it is",
+			Name: "undo.max_step_bytes", in: "StepBytes",
+			Doc: "the content of a file for which a step would need more is not kept: the step goes on, and its undo names the file and leaves it as it is",
 		},
 		{
-			Name: "undo.max_age",
-			Doc:  "steps older than this go. 0s: no limit",
+			Name: "undo.max_age", in: "Age",
+			Doc: "steps older than this go. 0s: no limit",
 		},
 		{
-			Name: "undo.max_uncompressed_bytes",
-			Doc:  "removed files are kept as they are up to this, and compressed beyond",
+			Name: "undo.max_uncompressed_bytes", in: "AdoptedRaw",
+			Doc: "removed files are kept as they are up to this, and compressed beyond",
 		},
 		{
 			Name: "undo.symlinks", Enum: []string{"ignore", "read-write", "read-only"}, Rule: Tighten, Flag: "symlinks",
@@ -155,11 +156,11 @@ func undoKeys() []Key {
 func stepKeys() []Key {
 	return []Key{
 		{
-			Name: "steps.quiet", valid: func(c *Config) error { return between(c.Steps.Quiet, time.Millisecond, 10*time.Second) },
+			Name: "steps.quiet", in: "QuiescenceIdle", valid: func(c *Config) error { return between(c.Steps.QuiescenceIdle, time.Millisecond, 10*time.Second) },
 			Doc: "a step whose last command has ended is closed when nothing was written in the folder for this time, 1ms to 10s. What is written later belongs to an ambient step",
 		},
 		{
-			Name: "steps.quiet_max", valid: func(c *Config) error { return between(c.Steps.QuietMax, time.Millisecond, time.Minute) },
+			Name: "steps.quiet_max", in: "QuiescenceMax", valid: func(c *Config) error { return between(c.Steps.QuiescenceMax, time.Millisecond, time.Minute) },
 			Doc: "it waits for that no longer than this, 1ms to 1m",
 		},
 		{
@@ -172,7 +173,7 @@ func stepKeys() []Key {
 func safeguardKeys() []Key {
 	return []Key{
 		{
-			Name: "safeguards.deletes", Rule: Tighten, Flag: "safeguard-deletes", tighter: fewer,
+			Name: "safeguards.deletes", in: "DeleteThreshold", Rule: Tighten, Flag: "safeguard-deletes", tighter: fewer,
 			Doc: "ask when a step deletes its `n`-th file. 0: never",
 		},
 		{
@@ -221,7 +222,7 @@ func insideKeys() []Key {
 			Doc: "what a jail shows of the host: static (all but known secrets) or dynamic (system, tool chains, the folders and caches; the first look at anything else is held until a person allows it)",
 		},
 		{
-			Name: "jail.gate", in: "gates", Rule: Tighten, Flag: "gate", paths: true,
+			Name: "jail.gate", in: "Gates", Rule: Tighten, Flag: "gate", paths: true,
 			Doc: "hold the first look at each name in this `directory` of the host until a person allows it (in a file absolute or ~/...)",
 		},
 		{
@@ -229,7 +230,7 @@ func insideKeys() []Key {
 			Doc: "allow ptrace inside (strace, gdb)",
 		},
 		{
-			Name: "jail.run_32bit", in: "programs32bit", Rule: Tighten, Flag: "32bit", tighter: onlyFalse,
+			Name: "jail.run_32bit", in: "Programs32bit", Rule: Tighten, Flag: "32bit", tighter: onlyFalse,
 			Doc: "let 32-bit programs (i386) run, by the rules for those of 64 bits; the folders are then served over FUSE",
 		},
 		{
@@ -261,7 +262,7 @@ func insideKeys() []Key {
 			Doc: "treat this `directory` of the host in a jail as the caches are (in a file absolute or ~/...)",
 		},
 		{
-			Name: "places.rw", in: "writable", Flag: "rw", paths: true,
+			Name: "places.rw", in: "Writable", Flag: "rw", paths: true,
 			Doc: "let commands in a jail write to this `path` of the host itself; that cannot be undone (in a file absolute or ~/...)",
 		},
 		{
@@ -344,7 +345,7 @@ func limitKeys() []Key {
 			Doc: "how much a second, a `size`, a jail may read from, and write to, each disk with a working folder. 0: no limit",
 		},
 		{
-			Name: "limits.file", in: "filebytes", Rule: Tighten, Flag: "limit-file", tighter: smaller,
+			Name: "limits.file", in: "FileBytes", Rule: Tighten, Flag: "limit-file", tighter: smaller,
 			Doc: "how large, a `size`, a file may become that is written in a jail. 0: no limit",
 		},
 		{
@@ -352,7 +353,7 @@ func limitKeys() []Key {
 			Doc: "how much larger, a `size`, all working folders together may become while a session lives, also in a virtual machine; a program that would write more gets EDQUOT. The bridge is then FUSE. 0: no limit",
 		},
 		{
-			Name: "limits.tmp", in: "tmpbytes", Rule: Tighten, Flag: "limit-tmp", tighter: smaller,
+			Name: "limits.tmp", in: "TmpBytes", Rule: Tighten, Flag: "limit-tmp", tighter: smaller,
 			Doc: "what each of /tmp, /var/tmp, /run, /dev/shm and the home directory's overlay may hold in a jail, a `size`. 0: half of the machine's memory",
 		},
 	}
@@ -452,11 +453,14 @@ const ClassifierBytes = 32 << 10
 func Default() Config {
 	log := undolog.DefaultLimits()
 	return Config{
-		Isolation:     "auto",
-		Log:           Log{Level: "warn", Format: "auto"},
-		Undo:          Undo{MaxBytes: Size(log.LogBytes), MaxSteps: log.StepCount, MaxStepBytes: Size(log.StepBytes), MaxUncompressedBytes: Size(log.AdoptedRaw), Symlinks: "read-write", Barriers: "barrier", Durability: "process", KeepOutput: true},
-		Steps:         Steps{Quiet: Duration(messages.QuietTime), QuietMax: Duration(messages.QuietMax), AmbientIdle: Duration(messages.AmbientIdle)},
-		Safeguards:    Safeguards{Protect: true, Timeout: Duration(messages.DecisionTime)},
+		Isolation: "auto",
+		Log:       Log{Level: "warn", Format: "auto"},
+		Undo: Undo{Undo: api.Undo{
+			Limits:   undolog.Limits{LogBytes: log.LogBytes, StepCount: log.StepCount, StepBytes: log.StepBytes, AdoptedRaw: log.AdoptedRaw},
+			Symlinks: undolog.SymlinkReadWrite, Barriers: undolog.PolicyBarrier, Durability: undolog.DurabilityProcess, KeepOutput: true,
+		}},
+		Steps:         api.Timing{QuiescenceIdle: messages.QuietTime, QuiescenceMax: messages.QuietMax, AmbientIdle: messages.AmbientIdle},
+		Safeguards:    api.Safeguards{Protect: true, Timeout: messages.DecisionTime},
 		Jail:          Jail{Mode: "static"},
 		Places:        Writable{Caches: "overlay", Home: "overlay"},
 		Commands:      Commands{AtOnce: messages.Commands},

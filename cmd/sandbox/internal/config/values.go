@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/hypervisor"
 )
 
@@ -19,8 +20,8 @@ type Config struct {
 	Directory  []Directory
 	Log        Log
 	Undo       Undo
-	Steps      Steps
-	Safeguards Safeguards
+	Steps      api.Timing     // when a step ends
+	Safeguards api.Safeguards // what is held for a decision
 	// Notifications are how a person is told that something waits.
 	Notifications struct{ Desktop string }
 	Commands      Commands
@@ -41,30 +42,8 @@ type Log struct{ Level, Format string }
 
 // Undo is the undo log.
 type Undo struct {
-	Dir                  string
-	MaxBytes             Size
-	MaxSteps             int
-	MaxStepBytes         Size
-	MaxAge               Duration
-	MaxUncompressedBytes Size
-	Symlinks             string
-	Barriers             string
-	Durability           string
-	Gitignore            bool
-	KeepOutput           bool
-}
-
-// Steps says when a step ends.
-type Steps struct{ Quiet, QuietMax, AmbientIdle Duration }
-
-// Safeguards is what is held for a decision.
-type Safeguards struct {
-	Deletes        int
-	OverwriteBytes Size
-	RenameOver     bool
-	Protect        bool
-	Timeout        Duration
-	Exempt         []string
+	api.Undo
+	Dir string
 }
 
 // Commands is how commands run.

@@ -9,13 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
-	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/inherit"
 	"github.com/codeagent/sandbox/messages/lexical"
@@ -43,24 +41,12 @@ type Launcher struct {
 
 // Config is what the flags and the configuration say about a session.
 func (l *Launcher) Config(dirs []api.Directory) api.Config {
-	u, s, t := l.Conf.Undo, l.Conf.Safeguards, l.Conf.Steps
 	return api.Config{
 		Directories: dirs,
-		Limits: undolog.Limits{
-			LogBytes: int64(u.MaxBytes), StepCount: u.MaxSteps, StepBytes: int64(u.MaxStepBytes),
-			Age: time.Duration(u.MaxAge), AdoptedRaw: int64(u.MaxUncompressedBytes),
-		},
-		Symlinks:   undolog.SymlinkPolicy(u.Symlinks),
-		Barriers:   undolog.BarrierPolicy(u.Barriers),
-		Durability: undolog.Durability(u.Durability),
-		Gitignore:  u.Gitignore,
-		KeepOutput: u.KeepOutput,
-		Safeguards: api.Safeguards{
-			DeleteThreshold: s.Deletes, OverwriteBytes: int64(s.OverwriteBytes), RenameOver: s.RenameOver, Protect: s.Protect,
-			Timeout: time.Duration(s.Timeout), Exempt: s.Exempt,
-		},
-		Timing:   api.Timing{QuiescenceIdle: time.Duration(t.Quiet), QuiescenceMax: time.Duration(t.QuietMax), AmbientIdle: time.Duration(t.AmbientIdle)},
-		Commands: l.Conf.Commands.AtOnce, FolderBytes: max(l.Conf.Limits.Folders, 0),
+		Undo:        l.Conf.Undo.Undo,
+		Safeguards:  l.Conf.Safeguards,
+		Timing:      l.Conf.Steps,
+		Commands:    l.Conf.Commands.AtOnce, FolderBytes: max(l.Conf.Limits.Folders, 0),
 		Bridge:    hypervisor.Bridge(l.Conf.Bridge.Kind),
 		CacheNone: l.Conf.Bridge.Cache == "none", PosixMetadata: l.Conf.Bridge.PosixMetadata,
 		Jail:   l.Conf.Jail.Jail,
