@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,6 +38,7 @@ type app struct {
 	out                   *console.Output // into stdout: what a command of ours prints
 	flags                 globalFlags
 	keyFlags              config.FlagValues   // those that set a key of the configuration
+	sessionFlags          []string            // of them, those of a session that is started
 	places                config.Sources      // of configuration files
 	umask                 int                 // what it was; ours is zero
 	asked                 *shortcut.Run       // what was begun before main, if anything was
@@ -175,11 +177,14 @@ func (a *app) rootCommand() *cobra.Command {
 	f.BoolVar(&a.flags.json, "json", false, "print data as JSON")
 	f.BoolVarP(&a.flags.verbose, "verbose", "v", false, "say more")
 	f.StringVar(&a.flags.configFile, "config-file", "", "configuration `file` instead of the user's and the project's")
-	a.keyFlags = config.FlagValues{}
+	a.keyFlags, a.sessionFlags = config.FlagValues{}, nil
 	for _, v := range config.Flags() {
 		a.keyFlags[v.Name()] = v
+		if !slices.Contains(programFlags, v.Name()) && !slices.Contains(serveFlags, v.Name()) {
+			a.sessionFlags = append(a.sessionFlags, v.Name())
+		}
 	}
-	a.addKeyFlags(root, "undo-dir", "log-level", "log-format")
+	a.addKeyFlags(root, programFlags...)
 
 	root.AddCommand(a.commands()...)
 	root.InitDefaultHelpCmd()
@@ -257,7 +262,7 @@ func (a *app) whyCommand() *cobra.Command {
 			return cfg.Attended == nil || console.Asks() || cfg.Attended()
 		},
 	}.Command()
-	a.addKeyFlags(cmd, sessionFlags...)
+	a.addKeyFlags(cmd, a.sessionFlags...)
 	return cmd
 }
 

@@ -61,7 +61,7 @@ func (a *app) configShowCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&origin, "origin", false, "say where each value comes from")
-	a.addKeyFlags(cmd, sessionFlags...)
+	a.addKeyFlags(cmd, a.sessionFlags...)
 	a.addKeyFlags(cmd, serveFlags...)
 	return cmd
 }

@@ -38,16 +38,9 @@ type runOptions struct {
 	noFDs   bool
 }
 
-// sessionFlags set keys of the configuration for a session that is started.
-var sessionFlags = []string{
-	"profile", "isolation", "safeguard-deletes", "safeguard-overwrite", "safeguard-rename-over", "safeguard-protect", "safeguard-timeout", "safeguard-exempt",
-	"barriers", "symlinks", "durability", "gitignore", "bridge", "cache", "posix-metadata", "hide", "show", "mode", "gate", "debug", "32bit", "containers", "agent", "allow-use", "device", "caches", "home", "overlay", "rw",
-	"limit-pids", "limit-memory", "limit-memory-high", "limit-cpus", "limit-io", "limit-file", "limit-tmp", "limit-folders",
-	"network", "allow-host", "deny-host", "publish", "inject", "memory", "cpus", "fs-backend", "kernel-path", "initrd-path", "rootfs-path", "vm-mode",
-}
-
-// serveFlags set those that only serve has.
-var serveFlags = []string{"mcp-socket", "auto-approve"}
+// programFlags set keys of the configuration for all commands, and serveFlags those that only serve has. Flags of all other keys are for a session that
+// is started (app.sessionFlags).
+var programFlags, serveFlags = []string{"undo-dir", "log-level", "log-format"}, []string{"mcp-socket", "auto-approve"}
 
 func (a *app) runCommand() *cobra.Command {
 	var o runOptions
@@ -71,7 +64,7 @@ func (a *app) runCommand() *cobra.Command {
 	f.StringArrayVar(&o.env, "env", nil, "set a variable, `K=V`, or pass one on that is held back, K (repeatable)")
 	f.BoolVar(&o.noFDs, "no-fds", false, "pass no open files to the command but standard input, output and error")
 	f.StringVar(&o.service, "service", "", "start the command as a service of this `name`, and do not wait for it")
-	a.addKeyFlags(cmd, sessionFlags...)
+	a.addKeyFlags(cmd, a.sessionFlags...)
 	return cmd
 }
 

@@ -41,7 +41,7 @@ func (a *app) serveCommand() *cobra.Command {
 	_ = cmd.Flags().MarkHidden("part") // as the next, it fails only for a flag that is not there
 	// It fails only for a flag that is not there.
 	_ = cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions([]string{"stdio", "mcp"}, cobra.ShellCompDirectiveNoFileComp))
-	a.addKeyFlags(cmd, sessionFlags...)
+	a.addKeyFlags(cmd, a.sessionFlags...)
 	a.addKeyFlags(cmd, serveFlags...)
 	return cmd
 }

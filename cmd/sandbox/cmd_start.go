@@ -47,7 +47,7 @@ func (a *app) startCommand() *cobra.Command {
 	f.DurationVar(&idle, "idle", defaultIdle, "end after this `time` without commands and connections")
 	f.BoolVar(&foreground, "foreground", false, "")
 	_ = f.MarkHidden("foreground") // it fails only for a flag that is not there
-	a.addKeyFlags(cmd, sessionFlags...)
+	a.addKeyFlags(cmd, a.sessionFlags...)
 	return cmd
 }
 
