@@ -15,6 +15,9 @@
 // it: not set it, only tighten the value that holds without it, or set any value.
 // The file is read up to a size limit, and not through a symlink.
 //
+// The fields of a [Config] are groups. Where a session or a runtime takes a group as it is said, the type is theirs (hypervisor.Jail, api.Undo), and this
+// package embeds it: what is added there needs a row in keys.go and nothing else here.
+//
 // A file is taken as a whole or not at all. All errors are reported; each names
 // file, line and key. A [Set] is not safe for concurrent use.
 //

@@ -1,11 +1,14 @@
 package launch
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -24,5 +27,35 @@ func TestTiming(t *testing.T) {
 	want = api.Timing{QuiescenceIdle: 7 * time.Millisecond, QuiescenceMax: 8 * time.Millisecond, AmbientIdle: 9 * time.Second}
 	if got := l.Config(nil).Timing; got != want {
 		t.Errorf("all are set: %+v, want %+v", got, want)
+	}
+}
+
+// What the configuration says of a group reaches the session, under whatever names.
+func TestGroups(t *testing.T) {
+	l := &Launcher{Conf: config.New()}
+	for key, value := range map[string]any{
+		"undo.max_bytes": int64(1), "undo.max_steps": int64(2), "undo.max_step_bytes": int64(3), "undo.max_age": "4h", "undo.max_uncompressed_bytes": int64(5), "undo.symlinks": "ignore",
+		"undo.barriers": "warn", "undo.durability": "power", "undo.gitignore": true, "undo.keep_output": false,
+		"safeguards.deletes": int64(1), "safeguards.overwrite_bytes": "2KiB", "safeguards.rename_over": true, "safeguards.protect": false, "safeguards.timeout": "3s", "safeguards.exempt": []any{"x"},
+		"jail.run_32bit": true, "jail.debug": true, "jail.hide": []any{"/h"},
+		"limits.pids": int64(-1), "limits.memory": "1MiB", "limits.cpus": "1.5", "limits.file": "2MiB", "limits.tmp": "3MiB",
+	} {
+		if err := l.Conf.SetRequest(key, value); err != nil {
+			t.Fatal(key, err)
+		}
+	}
+	got := l.Config(nil)
+	for _, c := range []struct{ got, want any }{
+		{got.Undo, api.Undo{
+			Limits:   undolog.Limits{LogBytes: 1, StepCount: 2, StepBytes: 3, Age: 4 * time.Hour, AdoptedRaw: 5},
+			Symlinks: undolog.SymlinkIgnore, Barriers: undolog.PolicyWarn, Durability: undolog.DurabilityPower, Gitignore: true,
+		}},
+		{got.Safeguards, api.Safeguards{DeleteThreshold: 1, OverwriteBytes: 2 << 10, RenameOver: true, Timeout: 3 * time.Second, Exempt: []string{"x"}}},
+		{got.Jail, hypervisor.Jail{Programs32bit: true, Debug: true, Hide: []string{"/h"}}},
+		{l.Conf.Limits.Resources(), hypervisor.Limits{PIDs: -1, Memory: 1 << 20, MilliCPUs: 1500, FileBytes: 2 << 20, TmpBytes: 3 << 20}},
+	} {
+		if !reflect.DeepEqual(c.got, c.want) {
+			t.Errorf("%+v, want %+v", c.got, c.want)
+		}
 	}
 }
