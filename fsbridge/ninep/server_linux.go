@@ -48,6 +48,7 @@ var _ interface {
 	fsbridge.Bridge
 	fsbridge.PathInvalidator
 	fsbridge.HostPIDs
+	fsbridge.Kinder
 	fsbridge.Counter
 } = (*Server)(nil)
 
@@ -202,6 +203,9 @@ func (s *Server) send(session *session, tag uint16, typ uint8, m message) {
 	}
 	_, _ = s.conn.Write(frame)
 }
+
+// Kind implements [fsbridge.Kinder].
+func (s *Server) Kind() (kind, protocol string) { return "9p", "9P2000.L" }
 
 // InFlight implements [fsbridge.Bridge].
 func (s *Server) InFlight() int { return int(s.inFlight.Load()) }

@@ -103,6 +103,11 @@ func TestNinePStrict(t *testing.T) {
 	check(t, err)
 	p := begin(t, cmd)
 	for i, name := range []string{"version 0", "version one", "v2", "the third version"} {
+		if i == 1 {
+			if r := s.Must(t, "status", "--json"); !strings.Contains(r.Stdout, `"protocol": "9P2000.L"`) {
+				t.Errorf("status says of the bridge: %s", r.Stdout)
+			}
+		}
 		if i > 0 {
 			check(t, os.WriteFile(filepath.Join(s.Dir, "f"), []byte(name), 0o644))
 			check(t, os.Rename(filepath.Join(s.Dir, fmt.Sprint("new-", i-1)), filepath.Join(s.Dir, fmt.Sprint("new-", i))))
