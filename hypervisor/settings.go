@@ -1,5 +1,7 @@
 package hypervisor
 
+import "time"
+
 // Jail is what commands see of the host and may do there: what [jail] of the configuration and the policy say. Whoever passes a configuration on copies
 // it as a whole, so a field that is added here reaches the runtime.
 type Jail struct {
@@ -55,4 +57,18 @@ type Limits struct {
 	// TmpBytes is what each of the places in memory may hold: /tmp, /var/tmp, /run, /dev/shm and what is written
 	// to the home directory.
 	TmpBytes int64
+}
+
+// VM is a virtual machine: what [vm] of the configuration says, and the runtime takes as it is said.
+type VM struct {
+	// Program is QEMU's, by path; empty: looked for in PATH.
+	Program string
+	// Accel is auto (KVM where it works), kvm or tcg (emulation); empty is auto.
+	Accel string
+	// MemoryBytes of the guest, rounded down to MiB ([MachineBytes] if 0).
+	MemoryBytes int64
+	// CPUs of the guest; 0: all of the host's up to 4, one when emulating.
+	CPUs int
+	// BootTimeout bounds the time to the guest's hello ([MachineBoot] if 0).
+	BootTimeout time.Duration
 }

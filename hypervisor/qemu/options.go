@@ -41,20 +41,11 @@ type Options struct {
 	// Image opens what is booted. Its error is shown to people: it says how to
 	// get an image.
 	Image func(ctx context.Context) (Image, error)
-	// Program is QEMU's, by path; empty: looked for in PATH.
-	Program string
+	hypervisor.VM
 	// Writable are the directories in which programs inside can write: no program in them is started.
 	Writable []string
 	// Arch is Go's name of the guest's architecture; empty: this program's.
 	Arch string
-	// Accel is auto (KVM where it works), kvm or tcg (emulation).
-	Accel string
-	// MemoryBytes of the guest, rounded down to MiB ([hypervisor.MachineBytes] if 0).
-	MemoryBytes int64
-	// CPUs of the guest; 0: all of the host's up to 4, one when emulating.
-	CPUs int
-	// BootTimeout bounds the time to the guest's hello ([hypervisor.MachineBoot] if 0).
-	BootTimeout time.Duration
 	// NineP serves the folders by 9P over a network device ([cable]) instead of
 	// virtio-fs: for systems and emulators without vhost-user. The guest's kernel
 	// must have it.

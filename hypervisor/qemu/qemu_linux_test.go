@@ -45,7 +45,7 @@ func image(t *testing.T) func(context.Context) (Image, error) {
 
 func fakeOptions(t *testing.T, way string) Options {
 	t.Helper()
-	return Options{Program: fakeProgram, Arch: "amd64", Image: image(t), BootTimeout: patience, Append: "fake=" + way}
+	return Options{VM: hypervisor.VM{Program: fakeProgram, BootTimeout: patience}, Arch: "amd64", Image: image(t), Append: "fake=" + way}
 }
 
 // boot starts a fake machine.
@@ -276,13 +276,13 @@ func TestExec(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for want, o := range map[string]Options{
-		"too few for a guest":     {MemoryBytes: 1 << 20},
-		"more than this machine":  {MemoryBytes: 1 << 50},
-		"a machine has 1 to 64":   {CPUs: 65},
-		"-1 processors":           {CPUs: -1},
-		`unknown accelerator "x"`: {Accel: "x"},
-		"apt install qemu-system": {Program: "", Arch: "none-such"},
-		"no such file":            {Program: "/nowhere/qemu"},
+		"too few for a guest":     {VM: hypervisor.VM{MemoryBytes: 1 << 20}},
+		"more than this machine":  {VM: hypervisor.VM{MemoryBytes: 1 << 50}},
+		"a machine has 1 to 64":   {VM: hypervisor.VM{CPUs: 65}},
+		"-1 processors":           {VM: hypervisor.VM{CPUs: -1}},
+		`unknown accelerator "x"`: {VM: hypervisor.VM{Accel: "x"}},
+		"apt install qemu-system": {Arch: "none-such"},
+		"no such file":            {VM: hypervisor.VM{Program: "/nowhere/qemu"}},
 	} {
 		if o.Arch == "none-such" {
 			t.Setenv("PATH", t.TempDir())
@@ -295,7 +295,7 @@ func TestOptions(t *testing.T) {
 // What is missing says how to get it, and is marked as missing.
 func TestNoImage(t *testing.T) {
 	none := errors.New("none was built; run 'sandbox guest build'")
-	o := Options{Program: fakeProgram, Image: func(context.Context) (Image, error) { return Image{}, none }}
+	o := Options{VM: hypervisor.VM{Program: fakeProgram}, Image: func(context.Context) (Image, error) { return Image{}, none }}
 	r := New(o)
 	if err := r.Probe(t.Context()); !errors.Is(err, none) || !errors.Is(err, hypervisor.ErrUnavailable) {
 		t.Errorf("probe: %v", err)

@@ -46,7 +46,7 @@ func benchRuntime(ninep bool) (*qemu.Runtime, error) {
 	}
 	_ = f.Close() // it was a look
 	return qemu.New(qemu.Options{
-		MemoryBytes: 512 << 20, Umask: 0o022, NineP: ninep,
+		VM: hypervisor.VM{MemoryBytes: 512 << 20}, Umask: 0o022, NineP: ninep,
 		Image: func(context.Context) (qemu.Image, error) {
 			f, err := source.Open()
 			return qemu.Image{Kernel: f.Kernel, Initrd: f.Initrd, Version: f.Version}, err

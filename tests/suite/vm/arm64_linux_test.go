@@ -40,7 +40,7 @@ func TestArm64(t *testing.T) {
 	check(t, err)
 	source := image.Source{Dir: dir, Arch: "arm64", Guest: guest}
 	g, err := qemu.New(qemu.Options{
-		Accel: "tcg", Arch: "arm64", BootTimeout: patience, MemoryBytes: 256 << 20,
+		VM: hypervisor.VM{Accel: "tcg", BootTimeout: patience, MemoryBytes: 256 << 20}, Arch: "arm64",
 		Image: func(context.Context) (qemu.Image, error) {
 			f, err := source.Open()
 			return qemu.Image{Kernel: f.Kernel, Initrd: f.Initrd}, err

@@ -52,7 +52,7 @@ func newBox(t *testing.T, program []byte) *box {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	rt := qemu.New(qemu.Options{
-		Arch: "amd64", Accel: "tcg", MemoryBytes: 256 << 20, CPUs: 1, BootTimeout: patience, Umask: 0o022,
+		Arch: "amd64", VM: hypervisor.VM{Accel: "tcg", MemoryBytes: 256 << 20, CPUs: 1, BootTimeout: patience}, Umask: 0o022,
 		Now:    func() time.Time { return time.Now().Add(b.ahead) },
 		Logger: slog.New(slog.NewTextHandler(testLog{t}, nil)),
 		Image: func(context.Context) (qemu.Image, error) {

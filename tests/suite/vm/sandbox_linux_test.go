@@ -272,7 +272,7 @@ func TestTerminal(t *testing.T) {
 func TestPanic(t *testing.T) {
 	require.Program(t, "qemu-system-x86_64", "qemu-system-x86")
 	source := image.Source{Dir: guestimage.Dir(t), Arch: "amd64", Guest: []byte("#!/bin/sh\necho goodbye >/dev/console\nexit 7\n")}
-	_, err := qemu.New(qemu.Options{Accel: "tcg", BootTimeout: patience, Image: func(context.Context) (qemu.Image, error) {
+	_, err := qemu.New(qemu.Options{VM: hypervisor.VM{Accel: "tcg", BootTimeout: patience}, Image: func(context.Context) (qemu.Image, error) {
 		f, err := source.Open()
 		return qemu.Image{Kernel: f.Kernel, Initrd: f.Initrd}, err
 	}}).Start(t.Context(), hypervisor.Config{SessionID: "panic", UID: -1, GID: -1})

@@ -13,6 +13,7 @@ import (
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/guest/image"
+	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/qemu"
 	"github.com/codeagent/sandbox/tests/kit/guestimage"
 	"github.com/codeagent/sandbox/tests/kit/require"
@@ -41,7 +42,7 @@ func startLive(t *testing.T, change ...func(*api.Config, *qemu.Options)) *live {
 		RuntimeDir:  filepath.Join(base, "run"),
 		Directories: []api.Directory{{Path: l.dir, UndoDir: filepath.Join(base, "undo")}},
 	}
-	o := qemu.Options{Accel: "tcg", BootTimeout: patience, MemoryBytes: 256 << 20, Umask: 0o022}
+	o := qemu.Options{VM: hypervisor.VM{Accel: "tcg", BootTimeout: patience, MemoryBytes: 256 << 20}, Umask: 0o022}
 	for _, f := range change {
 		f(&cfg, &o)
 	}

@@ -362,7 +362,7 @@ func limitKeys() []Key {
 func machineKeys() []Key {
 	return []Key{
 		{
-			Name: "vm.memory", Flag: "memory",
+			Name: "vm.memory", in: "MemoryBytes", Flag: "memory",
 			Doc: "a virtual machine's memory, a `size`",
 		},
 		{
@@ -370,7 +370,7 @@ func machineKeys() []Key {
 			Doc: "a virtual machine's processors, a `number`. 0: up to 4, and 1 where it is emulated",
 		},
 		{
-			Name: "vm.acceleration", Enum: []string{"auto", "kvm", "tcg"},
+			Name: "vm.acceleration", in: "Accel", Enum: []string{"auto", "kvm", "tcg"},
 			Doc: "auto (KVM where it works), kvm, or tcg (emulation)",
 		},
 		{
@@ -382,8 +382,8 @@ func machineKeys() []Key {
 			Doc: "what shows a machine the working folders: virtiofs, or 9p, which is slower and needs 'sandbox guest build --generic'",
 		},
 		{
-			Name: "vm.qemu",
-			Doc:  "the QEMU to use; empty: the one in PATH",
+			Name: "vm.qemu", in: "Program",
+			Doc: "the QEMU to use; empty: the one in PATH",
 		},
 		{
 			Name: "vm.kernel", Flag: "kernel-path",
@@ -470,6 +470,6 @@ func Default() Config {
 		Notifications: struct{ Desktop string }{"auto"},
 		Classifier:    Classifier{AutoApprove: "all", MaxBytes: ClassifierBytes},
 		Network:       Network{Policy: "disabled"},
-		VM:            VM{Memory: hypervisor.MachineBytes, Acceleration: "auto", FSBackend: "virtiofs", BootTimeout: Duration(hypervisor.MachineBoot), Mode: "ephemeral", DiskSize: 16 << 30},
+		VM:            VM{VM: hypervisor.VM{MemoryBytes: hypervisor.MachineBytes, Accel: "auto", BootTimeout: hypervisor.MachineBoot}, FSBackend: "virtiofs", Mode: "ephemeral", DiskSize: 16 << 30},
 	}
 }

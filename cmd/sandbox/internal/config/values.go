@@ -117,15 +117,12 @@ type Classifier struct {
 
 // VM is the virtual machine of --isolation vm.
 type VM struct {
-	Memory               Size
-	CPUs                 int
-	Acceleration         string
-	BootTimeout          Duration
-	QEMU, Kernel, Initrd string
-	FSBackend            string // virtiofs or 9p
-	RootFS               string // a file, none, or empty for the one that was built
-	Mode                 string // persistent or ephemeral
-	DiskSize             Size
+	hypervisor.VM
+	Kernel, Initrd string
+	FSBackend      string // virtiofs or 9p
+	RootFS         string // a file, none, or empty for the one that was built
+	Mode           string // persistent or ephemeral
+	DiskSize       Size
 }
 
 // Network is what commands reach, and which of their ports the host reaches.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"path/filepath"
 	"runtime"
-	"time"
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
@@ -32,8 +31,7 @@ func (l *Launcher) Machine(dirs ...api.Directory) (*qemu.Runtime, error) {
 		return nil, err
 	}
 	return qemu.New(qemu.Options{
-		Image: l.openImage, Program: vm.QEMU, Accel: vm.Acceleration, MemoryBytes: int64(vm.Memory), CPUs: vm.CPUs,
-		BootTimeout: time.Duration(vm.BootTimeout), NineP: vm.FSBackend == "9p", Umask: l.Umask, Logger: l.Log,
+		Image: l.openImage, VM: vm.VM, NineP: vm.FSBackend == "9p", Umask: l.Umask, Logger: l.Log,
 		Disk: disk, Sockets: sockets, Network: outside, Writable: writable(api.Config{Directories: dirs}),
 	}), nil
 }
