@@ -427,3 +427,36 @@ func TestFields(t *testing.T) {
 		text(f) // panics if nobody knows the type
 	}
 }
+
+// TestChanged: each key of a table, and no other, is found to be changed when its field is.
+func TestChanged(t *testing.T) {
+	var now Config
+	for _, k := range Keys() {
+		table, _ := k.place()
+		want := now
+		switch f := k.field(&want).(type) {
+		case *int:
+			*f = 1
+		case *bool:
+			*f = true
+		case *Size:
+			*f = 1
+		case *Duration:
+			*f = 1
+		case *string:
+			*f = "x"
+		case *[]string:
+			*f = []string{"x"}
+		}
+		for of, groups := range map[string][2]any{
+			"undo": {now.Undo, want.Undo}, "safeguards": {now.Safeguards, want.Safeguards}, "steps": {now.Steps, want.Steps}, "jail": {now.Jail, want.Jail}, "limits": {now.Limits, want.Limits},
+		} {
+			if got := Changed(of, groups[0], groups[1]); table == of && !slices.Equal(got, []string{k.Name}) || table != of && got != nil {
+				t.Errorf("%s: %q of [%s]", k.Name, got, of)
+			}
+		}
+	}
+	if got := Changed("undo", now.Undo.Limits, Default().Undo.Limits); len(got) != 4 {
+		t.Errorf("of a part of the group: %q", got)
+	}
+}

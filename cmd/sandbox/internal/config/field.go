@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"reflect"
 	"strings"
 	"time"
@@ -9,15 +10,39 @@ import (
 // field returns a pointer to the field of c that has the key's name, of a type that
 // assign knows.
 func (k *Key) field(c *Config) any {
-	v, name := reflect.ValueOf(c).Elem(), k.Name
-	if k.in != "" {
-		table, _, _ := strings.Cut(name, ".")
-		name = table + "." + k.in
+	v := reflect.ValueOf(c).Elem()
+	table, name := k.place()
+	if table != "" {
+		v = member(v, table)
 	}
-	for part := range strings.SplitSeq(strings.ReplaceAll(name, "_", ""), ".") {
-		v = member(v, part)
+	return known(member(v, name).Addr())
+}
+
+// place is the key's table, which may be none, and the name of its field there.
+func (k *Key) place() (table, name string) {
+	table, name, ok := strings.Cut(k.Name, ".")
+	if !ok {
+		table, name = "", table
 	}
-	return known(v.Addr())
+	return table, strings.ReplaceAll(cmp.Or(k.in, name), "_", "")
+}
+
+// Changed are the keys of a table whose values in two groups differ. The groups are of the type that [Config] has for the table, or of one that is embedded there; keys
+// that they do not hold are not looked at. A list without items is the same as none.
+func Changed(table string, now, want any) (keys []string) {
+	a, b := reflect.ValueOf(now), reflect.ValueOf(want)
+	for _, k := range Keys() {
+		in, name := k.place()
+		if in != table {
+			continue
+		}
+		x, y := member(a, name), member(b, name)
+		if !x.IsValid() || x.Kind() == reflect.Slice && x.Len()+y.Len() == 0 || reflect.DeepEqual(x.Interface(), y.Interface()) {
+			continue
+		}
+		keys = append(keys, k.Name)
+	}
+	return keys
 }
 
 // member is the field of that name, its case aside, of v itself or of what v embeds. (FieldByNameFunc

@@ -2,9 +2,9 @@ package serve
 
 import (
 	"context"
-	"slices"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -29,19 +29,7 @@ func (g guarded) ConfigureSafeguards(ctx context.Context, want api.Safeguards) e
 	if err != nil {
 		return err
 	}
-	var keys []string
-	for key, changed := range map[string]bool{
-		"safeguards.deletes":         now.DeleteThreshold != want.DeleteThreshold,
-		"safeguards.overwrite_bytes": now.OverwriteBytes != want.OverwriteBytes,
-		"safeguards.rename_over":     now.RenameOver != want.RenameOver,
-		"safeguards.timeout":         now.Timeout != want.Timeout,
-		"safeguards.exempt":          !slices.Equal(now.Exempt, want.Exempt),
-	} {
-		if changed {
-			keys = append(keys, key)
-		}
-	}
-	if err := g.locked(keys...); err != nil {
+	if err := g.locked(config.Changed("safeguards", now, want)...); err != nil {
 		return err
 	}
 	return g.Live.ConfigureSafeguards(ctx, want)
@@ -53,18 +41,7 @@ func (g guarded) ConfigureLimits(ctx context.Context, directory string, want und
 	if err != nil {
 		return err
 	}
-	var keys []string
-	for key, changed := range map[string]bool{
-		"undo.max_bytes":      now.LogBytes != want.LogBytes,
-		"undo.max_steps":      now.StepCount != want.StepCount,
-		"undo.max_step_bytes": now.StepBytes != want.StepBytes,
-		"undo.max_age":        now.Age != want.Age,
-	} {
-		if changed {
-			keys = append(keys, key)
-		}
-	}
-	if err := g.locked(keys...); err != nil {
+	if err := g.locked(config.Changed("undo", now, want)...); err != nil {
 		return err
 	}
 	return g.Live.ConfigureLimits(ctx, directory, want)

@@ -60,6 +60,10 @@ func TestGuardedKeepsLocks(t *testing.T) {
 	if err := g.ConfigureSafeguards(t.Context(), api.Safeguards{DeleteThreshold: 5}); !errors.Is(err, locked) || len(asked) != 1 || asked[0] != "safeguards.deletes" {
 		t.Errorf("%v, asked for %v", err, asked)
 	}
+	// Each key of the group is looked at, not only those that a frontend can change today; an empty list is none.
+	if err := g.ConfigureSafeguards(t.Context(), api.Safeguards{Protect: true, Exempt: []string{}}); !errors.Is(err, locked) || len(asked) != 1 || asked[0] != "safeguards.protect" {
+		t.Errorf("%v, asked for %v", err, asked)
+	}
 	limits, _ := g.Limits(t.Context(), "")
 	limits.StepCount = 3
 	if err := g.ConfigureLimits(t.Context(), "", limits); !errors.Is(err, locked) || len(asked) != 1 || asked[0] != "undo.max_steps" {
