@@ -236,7 +236,7 @@ func (l *Log) release() {
 		l.ids.Close()
 	}
 	if l.lock >= 0 {
-		_ = hostfs.Close(l.lock)
+		store.Unlock(l.lock)
 	}
 	l.at.Close()
 	if l.dir != nil {

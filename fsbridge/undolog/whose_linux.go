@@ -83,7 +83,7 @@ func Rename(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	defer hostfs.Close(lock)
+	defer store.Unlock(lock)
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return store.Unusable(to, err)
 	}

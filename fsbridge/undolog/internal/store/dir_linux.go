@@ -159,6 +159,13 @@ func TakeLock(dir *hostfs.Root) (int, format.Owner, error) {
 	return -1, was, Unusable(dir.Path(), err)
 }
 
+// Unlock gives the lock back that is open as fd. To close fd is not enough: a process that is being started has a copy of the
+// descriptor until it executes its program, and the lock would be held as long.
+func Unlock(fd int) {
+	_ = unix.Flock(fd, unix.LOCK_UN)
+	_ = hostfs.Close(fd)
+}
+
 // LockDir takes the lock of the directory and writes owner into the lock file.
 func LockDir(dir *hostfs.Root, owner format.Owner) (int, error) {
 	fd, _, err := TakeLock(dir)
@@ -166,7 +173,7 @@ func LockDir(dir *hostfs.Root, owner format.Owner) (int, error) {
 		return -1, err
 	}
 	if err := WriteOwner(fd, owner); err != nil {
-		_ = hostfs.Close(fd)
+		Unlock(fd)
 		return -1, Unusable(dir.Path(), err)
 	}
 	return fd, nil
@@ -278,7 +285,7 @@ func Discard(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer hostfs.Close(lock)
+	defer Unlock(lock)
 	for _, name := range logNames { // version last: until then it is a mismatch
 		err := hostfs.RemoveAll(ctx, r.FD(), name, nil)
 		if err == nil || ctx.Err() != nil {

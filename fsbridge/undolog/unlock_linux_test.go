@@ -1,0 +1,31 @@
+package undolog
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// TestClosedWhileForking: a log that was closed can be opened at once, although a process that is being started still has copies of
+// all descriptors.
+func TestClosedWhileForking(t *testing.T) {
+	s := newSession(t, nil)
+	copied, err := unix.Dup(s.l.lock) // as in a child before it executes its program
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hostfs.Close(copied)
+	o := s.l.o
+	if err := s.l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
