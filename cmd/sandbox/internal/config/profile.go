@@ -16,6 +16,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/inherit"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // Profile is what an agent needs. Paths are absolute, or begin with ~/.
@@ -192,19 +193,19 @@ func (s ProfileSource) checkWrite(path string) error {
 	}
 	for _, at := range []string{at, resolved(at)} {
 		for _, home := range []string{s.Home, resolved(s.Home)} {
-			if within(home, at) {
+			if lexical.Within(home, at) {
 				return fmt.Errorf("write: %s is the home directory, or has it in it: name what the agent owns", path)
 			}
 		}
-		if !within(at, s.Home) && !within(at, resolved(s.Home)) {
+		if !lexical.Within(at, s.Home) && !lexical.Within(at, resolved(s.Home)) {
 			return fmt.Errorf("write: %s is not below your home directory; --rw lets a command write there", path)
 		}
 		for _, secret := range hypervisor.HomeSecrets() {
 			secret := filepath.Join(s.Home, secret)
-			if hypervisor.AgentSecret(s.Home, secret) && !within(at, secret) {
+			if hypervisor.AgentSecret(s.Home, secret) && !lexical.Within(at, secret) {
 				continue // hidden in it from those who do not own it
 			}
-			if within(at, secret) || within(secret, at) {
+			if lexical.Within(at, secret) || lexical.Within(secret, at) {
 				return fmt.Errorf("write: %s is, has or lies in a known secret, %s", path, secret)
 			}
 		}
@@ -219,7 +220,7 @@ func (s ProfileSource) checkCredential(path string, write []string) error {
 		return fmt.Errorf("credentials: %w", err)
 	}
 	for _, w := range write {
-		if own, err := s.Path(w); err == nil && within(at, own) && within(resolved(at), resolved(own)) {
+		if own, err := s.Path(w); err == nil && lexical.Within(at, own) && lexical.Within(resolved(at), resolved(own)) {
 			return nil
 		}
 	}
@@ -247,7 +248,7 @@ func (s ProfileSource) Places(p Profile, folders []string) (write, show []string
 			return nil, nil, err
 		}
 		for _, f := range folders {
-			if within(f, resolved(at)) || within(resolved(at), f) {
+			if lexical.Within(f, resolved(at)) || lexical.Within(resolved(at), f) {
 				return nil, nil, fmt.Errorf("the profile writes %s, and the working folder %s lies in it, or has it in it: work in another folder, or without the profile", w, f)
 			}
 		}
@@ -287,9 +288,4 @@ func resolved(path string) string {
 			return path
 		}
 	}
-}
-
-func within(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
 }
