@@ -58,6 +58,9 @@ chmod 1777 "$TMPDIR"
 chattr +T "$TMPDIR" 2>/dev/null || true
 
 start=$SECONDS
+# worked: what the processors have worked, and how long they have been there, since the machine began; in ticks.
+worked() { awk '$1 == "cpu" { for (i = 2; i <= 9; i++) all += $i; print all - $5 - $6, all }' /proc/stat 2>/dev/null || echo 0 0; }
+worked_before=$(worked)
 # CI waits for 90 minutes, installing included. What takes longer than this many seconds, because something hangs or the machine is
 # very slow, ends with the stacks of the tests under way, instead of without a word.
 limit=${TEST_LIMIT:-4500}
@@ -100,7 +103,7 @@ gotests() { # PASS PACKAGES ARGUMENT...
 # Debian 12's cargo is older than the registries that tests/suite/devtools serves.
 allow_skip='backing filesystem does not support large xattrs|hanwen/go-fuse/issues/55|no cargo of 1.68 or newer'
 
-if ! go build -o "$tmp/tally" ./tests/cmd/tally || ! go build -o "$tmp/asuser" ./tests/cmd/asuser; then
+if ! go build -o "$tmp/" ./tests/cmd/tally ./tests/cmd/asuser ./tests/cmd/turns; then
     echo "0 passed, 1 failed"
     exit 1
 fi
@@ -237,6 +240,8 @@ images() {
 
 # Suites that only start a program, which has no race detector: it would slow down nothing but the test itself.
 driving='/tests/suite/(agents|container|day|devtools|filesystems/guest|mcpclients|observe|promises|release|semantics|ui)$'
+# Packages in which nothing works beside something else: formats, texts, tables, trees and one call after the other.
+alone='/(actors/frontend|cmd/sandbox/internal/(agents|config|configure|doctor|manual)|fsbridge/(gitfiles|pidfiles|posixmeta|readonly|texts|undolog/internal/stamps)|guest/(image|inner|script)|hypervisor(/(filters|programs))?|messages/(lexical|logctx)|tests/(cmd|kit)/[a-z]*|tests/suite/(filesystems|house|posixmeta))$'
 booting='/(tests/suite/(vm|promises|release)|guest/image)$' # they need the images
 
 # These suites race other programs. The supervisor's own code runs with the race detector in the tests of the bridges.
@@ -252,30 +257,38 @@ compile() { # PACKAGES ARGUMENT...
     tally check "compile the tests${2:+ ${*:2}}" sh -c 'go list -export -deps -test "$@" >/dev/null' sh "${@:2}" $1
 }
 compile ./...
-[ -z "$race" ] || compile "$(packages "$driving|$racing")" "$race"
+[ -z "$race" ] || compile "$(packages "$driving|$racing|$alone")" "$race"
 compile "$faulty_packages ./tests/suite/crash/..." -tags faults
 
 half=$((($(nproc) + 1) / 2))
 # root_tests PACKAGES ARGUMENT...: as whoever runs this, with the race detector. go vet has run.
 root_tests() { gotests "$who" "$1" -vet=off $race -p "$half" "${@:2}"; }
-# user_tests GREP-ARGUMENT...: of the packages that run a second time those that it leaves, without the tests for which root's pass
-# is enough. Without the race detector: what it finds does not depend on the user.
+# left_out PACKAGES [-root]: what the user's pass, or root's, of these packages leaves out. The user's leaves out the tests for which
+# root's is enough. Of the others each commit draws half, and the next one has the rest; those that ask who runs them are always there.
+# With -root it is the other half, for packages whose root's pass finds nothing that the user's would not find, too.
+# shellcheck disable=SC2046
+left_out() { "$tmp/turns" -sample "$TEST_SAMPLE" "${@:2}" $(sed "s|^$module/||" <<<"$1"); }
+# user_tests GREP-ARGUMENT...: of the packages that run a second time those that it leaves. Without the race detector: what it finds does not depend on the user.
 user_tests() {
-    local mine not
+    local mine packages
     [ "$(id -u)" = 0 ] || return 0
     mine=$(grep -v '^[#~-]' tests/user-pass.txt | awk -v module="$module" '{print module "/" $1}')
-    not=$(awk '/^~/ {sub("/", "$/^", $2); print "^" $2 "$"}' tests/user-pass.txt | paste -sd'|')
-    gotests user "$(packages '^$' | grep -xF "$mine" | grep "$@")" -vet=off -p "$half" -exec "$tmp/asuser" -skip "$not"
+    packages=$(packages '^$' | grep -xF "$mine" | grep "$@")
+    gotests user "$packages" -vet=off -p "$half" -exec "$tmp/asuser" -skip "$(left_out "$packages")"
 }
+# root_left_out PACKAGES: what root's pass leaves to the user's, if there is one.
+root_left_out() { [ "$(id -u)" != 0 ] || left_out "$1" -root; }
 
 # The tests are these jobs, the longest first; "lanes" of them run at a time. Each waits a part of its time, for programs and
 # machines that start: together they keep the processors busy.
-jobs_of_all='machines bridges commands programs others kills faults user_commands user_files user_others'
+jobs_of_all='machines bridges commands programs others kills faults user_commands user_files user_others plain'
 lanes=$(($(nproc) + 2))
 machines() {
     images
-    gotests "$who" "$(packages '^$' | grep -E "$booting" | grep -E "$driving")" -vet=off -p 1
-    root_tests "$(packages "$driving" | grep -E "$booting")"
+    local machine=$module/tests/suite/vm promises=$module/tests/suite/promises
+    gotests "$who" "$promises" -vet=off -skip "$(root_left_out "$promises")"
+    gotests "$who" "$(packages '/tests/suite/(vm|promises)$' | grep -E "$booting")" -vet=off -p 1
+    root_tests "$machine" -skip "$(root_left_out "$machine")"
     user_tests '/tests/suite/vm$'
 }
 # These tests of the program start it a thousand times: with the race detector each start takes ten times as long. So it is there
@@ -286,7 +299,9 @@ commands() {
     local program
     program=$(packages '^$' | grep -E '/cmd/sandbox$')
     if [ "$(id -u)" = 0 ] && [ -n "$race" ]; then
-        gotests "$who" "$program" -vet=off -skip "$at_the_same_time"
+        local users
+        users=$(root_left_out "$program")
+        gotests "$who" "$program" -vet=off -skip "$at_the_same_time${users:+|$users}"
     else
         gotests "$who" "$program" -vet=off
     fi
@@ -298,10 +313,11 @@ bridges() {
     root_tests "$(packages '^$' | grep -E "$bridging")"
 }
 # The kills have a job of their own, which has all of them.
-others() { root_tests "$(packages "$driving|$booting|$racing|$bridging|/cmd/sandbox\$|/tests/suite/crash\$")"; }
+others() { root_tests "$(packages "$driving|$booting|$racing|$bridging|$alone|/cmd/sandbox\$|/tests/suite/crash\$")"; }
+plain() { gotests "$who" "$(packages "$booting" | grep -E "$alone")" -vet=off -p "$half"; }
 # Each campaign has a folder of its own, and waits as much as it works. On a slow machine there is not time for all the kills, which
 # are random ones: the tests have to end before CI ends them.
-kills() { SANDBOX_CRASH_RUNS=500 SANDBOX_CRASH_TIME=2m gotests crash ./tests/suite/crash/... -vet=off -tags faults -parallel "$at_once"; }
+kills() { SANDBOX_CRASH_RUNS=300 SANDBOX_CRASH_TIME=70s gotests crash ./tests/suite/crash/... -vet=off -tags faults -parallel "$at_once"; }
 faults() {
     local names
     names=$(grep -hoE '^func Test[A-Za-z0-9_]+' $faulty | sed 's/^func //' | sort -u | paste -sd'|')
@@ -311,14 +327,15 @@ user_commands() { user_tests '/cmd/sandbox$'; }
 user_files() { user_tests -E '/tests/suite/(escape|posix|semantics)$'; }
 user_others() { user_tests -vE '/(cmd/sandbox|tests/suite/(escape|posix|semantics|vm))$'; }
 
-# each JOB...: runs them, and shows what each has said at its end.
+# each JOB...: runs them, and shows what each has said at its end, and what it took: what programs that it did not wait for took is not in that.
 each() {
     local job begun=0
     for job; do
         [ $((begun += 1)) -le "$lanes" ] || wait -n
         {
-            "$job" >"$tmp/$job" 2>&1 </dev/null
-            [ ! -s "$tmp/$job" ] || flock "$tmp/screen" cat - "$tmp/$job" <<<$'\n'"-- $job ($((SECONDS - start)) s)"
+            local TIMEFORMAT='took %0R s, and %0U + %0S s of a processor'
+            { time "$job" >"$tmp/$job" 2>&1 </dev/null; } 2>"$tmp/$job.took"
+            [ ! -s "$tmp/$job" ] || flock "$tmp/screen" cat - "$tmp/$job" <<<$'\n'"-- $job ($((SECONDS - start)) s): $(cat "$tmp/$job.took")"
         } &
     done
     wait
@@ -327,7 +344,7 @@ say "tests as $who and as an ordinary user, kills, injected faults; static check
 # In a session of its own, to which the scheduler gives what the tests leave over.
 export tmp
 export -f tally static_checks
-setsid nice -n 19 bash -c 'echo 19 2>/dev/null >/proc/self/autogroup; static_checks' >"$tmp/static" 2>&1 &
+setsid nice -n 19 bash -c 'echo 19 2>/dev/null >/proc/self/autogroup; time static_checks' >"$tmp/static" 2>&1 &
 static=$!
 # shellcheck disable=SC2086
 (each $jobs_of_all)
@@ -341,7 +358,8 @@ else
     all_directories >"$tmp/changed"
 fi
 # A commit that moves many packages changes nearly all of them: a moment each would be minutes.
-[ -e "$tmp/late" ] || fuzz 4s 24 <"$tmp/changed"
+[ -e "$tmp/late" ] || fuzz 4s 16 <"$tmp/changed"
 
 say "result"
+awk -v before="$worked_before" '{ split(before, b); if ($2 > b[2]) printf "the processors worked %d %% of the time\n", 100 * ($1 - b[1]) / ($2 - b[2]) }' < <(worked)
 tally sum

@@ -63,6 +63,18 @@ func OneIn(t testing.TB, n int) func() bool {
 	}
 }
 
+// Turn returns a function that says of one case after the other whether this pass tries it, of cases that run as root and as an
+// ordinary user: root's pass has every second one, and the user's pass the others. Which ones that are the commit says, as for [OneIn];
+// without TEST_SAMPLE each pass has all.
+func Turn(t testing.TB) func() bool {
+	t.Helper()
+	turn := OneIn(t, 2)
+	if userPass() {
+		turn()
+	}
+	return turn
+}
+
 // Missing ends the test because what is missing, and says how to get it.
 func Missing(t testing.TB, what, how string) {
 	t.Helper()

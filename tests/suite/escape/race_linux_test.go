@@ -21,27 +21,40 @@ import (
 var bridges = []hypervisor.Bridge{hypervisor.BridgeFUSE, hypervisor.BridgeMediated}
 
 // everywhere runs a test in a jail over each bridge, where the mediated one lies behind a gate, too, and behind Landlock; change
-// makes a session be so.
+// makes a session be so. They take turns as in overBridges.
 func everywhere(t *testing.T, f func(t *testing.T, change func(*api.Config))) {
-	overBridges(t, func(t *testing.T, b hypervisor.Bridge) { f(t, func(c *api.Config) { c.Bridge = b }) })
-	t.Run("gate", func(t *testing.T) {
-		f(t, func(c *api.Config) {
-			c.Dynamic, c.Bridge, c.Gates = true, hypervisor.BridgeMediated, []string{filepath.Dir(c.Directories[0].Path)}
-			c.Safeguards.Timeout = patience
+	turn := require.Turn(t)
+	for _, b := range bridges {
+		if turn() {
+			t.Run(string(b), func(t *testing.T) { f(t, func(c *api.Config) { c.Bridge = b }) })
+		}
+	}
+	if turn() {
+		t.Run("gate", func(t *testing.T) {
+			f(t, func(c *api.Config) {
+				c.Dynamic, c.Bridge, c.Gates = true, hypervisor.BridgeMediated, []string{filepath.Dir(c.Directories[0].Path)}
+				c.Safeguards.Timeout = patience
+			})
 		})
-	})
-	t.Run("landlock", func(t *testing.T) {
-		f(t, func(c *api.Config) {
-			c.Bridge = hypervisor.BridgeMediated
-			c.Runtime = confine.New(confine.Options{Umask: 0o022})
+	}
+	if turn() {
+		t.Run("landlock", func(t *testing.T) {
+			f(t, func(c *api.Config) {
+				c.Bridge = hypervisor.BridgeMediated
+				c.Runtime = confine.New(confine.Options{Umask: 0o022})
+			})
 		})
-	})
+	}
 }
 
-// overBridges runs a test over each bridge.
+// overBridges runs a test over each bridge. Of two bridges and two users a commit has two pairs, in which each bridge and each user
+// is: one bridge as root, and the other one as the user.
 func overBridges(t *testing.T, f func(t *testing.T, b hypervisor.Bridge)) {
+	turn := require.Turn(t)
 	for _, b := range bridges {
-		t.Run(string(b), func(t *testing.T) { f(t, b) })
+		if turn() {
+			t.Run(string(b), func(t *testing.T) { f(t, b) })
+		}
 	}
 }
 

@@ -71,9 +71,6 @@ func TestUserPass(t *testing.T) {
 	}
 }
 
-// theScripts is the test of whose parts some are left out: the scripts.
-const theScripts = "TestScripts/"
-
 // mustStay tells why a test must not be left out of the ordinary user's pass, or "". leaves are the words of a line: a package, a test,
 // and the reason.
 func mustStay(leaves []string, listed map[string]bool) string {
@@ -83,16 +80,6 @@ func mustStay(leaves []string, listed map[string]bool) string {
 	pkg, name := leaves[0], leaves[1]
 	if !listed[pkg] {
 		return "its package has no such pass"
-	}
-	if script, ok := strings.CutPrefix(name, theScripts); ok {
-		text, err := os.ReadFile(filepath.Join(root, "tests", "suite", "scripts", script+".txtar"))
-		if err != nil {
-			return "there is no such script"
-		}
-		if strings.Contains(string(text), "[root]") || strings.Contains(string(text), "[!root]") || strings.Contains(string(text), "id -u") {
-			return "the script asks who runs it"
-		}
-		return ""
 	}
 	for other := range listed {
 		body, err := testNamed(other, name)
@@ -132,13 +119,11 @@ func testNamed(pkg, name string) (string, error) {
 func TestMustStay(t *testing.T) {
 	listed := map[string]bool{"tests/kit/require": true, "cmd/sandbox": true, "tests/suite/semantics": true}
 	for line, want := range map[string]string{
-		"cmd/sandbox TestHelp":                               "want a package",
-		"fsbridge/nobody TestHelp a text":                    "no such pass",
-		"cmd/sandbox TestNobody a text":                      "no such test",
-		"cmd/sandbox TestScripts/nobody a text":              "no such script",
-		"cmd/sandbox TestScripts/isolation_none_root a text": "asks who",
-		"tests/suite/semantics TestD10Others rights":         "asks who",
-		"cmd/sandbox TestHelp a text":                        "",
+		"cmd/sandbox TestHelp":                       "want a package",
+		"fsbridge/nobody TestHelp a text":            "no such pass",
+		"cmd/sandbox TestNobody a text":              "no such test",
+		"tests/suite/semantics TestD10Others rights": "asks who",
+		"cmd/sandbox TestHelp a text":                "",
 	} {
 		if got := mustStay(strings.Fields(line), listed); !strings.Contains(got, want) || (want == "") != (got == "") {
 			t.Errorf("%s: %q, want %q", line, got, want)
