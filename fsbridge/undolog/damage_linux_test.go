@@ -85,7 +85,7 @@ func ways(r *rand.Rand, size int) (cuts, flips []int) {
 // nothing changed; with force, a part of it with a list of the rest. Nothing damaged is put back,
 // and an edit is never overwritten without force.
 func TestU14DamagedLog(t *testing.T) {
-	tried := require.OneIn(t, 3)
+	tried := require.OneIn(t, 6)
 	for _, packed := range []bool{false, true} {
 		r := rand.New(rand.NewPCG(14, 7))
 		model := newDamagedLog(t, packed)
