@@ -4,7 +4,46 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
+
+// Decider lists and decides safeguards.
+type Decider interface {
+	// Pending lists undecided safeguards, oldest first.
+	Pending(ctx context.Context) ([]Pending, error)
+	Decide(ctx context.Context, r DecideRequest) error
+}
+
+// Pending is a safeguard that waits for a decision.
+type Pending struct {
+	ID          string         `json:"safeguard_id"`
+	Kind        string         `json:"kind"` // "delete_threshold", "overwrite_large", "rename_over", "command", "network"
+	Directory   string         `json:"directory"`
+	Step        undolog.StepID `json:"step_id"`
+	Command     string         `json:"command,omitempty"`
+	Count       int            `json:"count"`
+	SamplePaths []string       `json:"sample_paths"`
+	Message     string         `json:"message"`
+	Since       time.Time      `json:"since"`
+	Deadline    time.Time      `json:"deadline"`
+	// Callers are the program that asks, its parent, and so on up to the command; empty if
+	// that is not known.
+	Callers []Process `json:"callers,omitempty"`
+}
+
+// DecideRequest decides a safeguard. The first decision wins; a later one gets
+// an error that says who decided.
+type DecideRequest struct {
+	ID    string `json:"safeguard_id"`
+	Allow bool   `json:"allow"`
+	By    string `json:"by,omitempty"` // for the audit log: "terminal", "cli", "stdio" ...
+	// Scope is where the answer stands: "once", "session" (or empty), "project" or "user".
+	// Only answers that can be kept have one: see [messages.Lasting].
+	Scope string `json:"scope,omitempty"`
+	// For, if not zero, is how long it stands there at most.
+	For time.Duration `json:"for,omitempty"`
+}
 
 // ErrStands is wrapped by the errors of [Decisions.TakeBack] for what cannot be taken back.
 var ErrStands = errors.New("it cannot be taken back")

@@ -1,0 +1,59 @@
+package api
+
+import (
+	"context"
+	"io"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+)
+
+// Historian reads the undo logs and keeps house in them.
+type Historian interface {
+	History(ctx context.Context, r HistoryRequest) ([]undolog.Entry, error)
+	// Show returns one step; without a step the newest that can be undone.
+	Show(ctx context.Context, r StepRequest) (undolog.StepDetail, error)
+	// Diff writes a unified diff of what the step changed (or, without a step,
+	// of everything since the oldest step kept) to w.
+	Diff(ctx context.Context, r StepRequest, w io.Writer) error
+	// Content writes what a file held before or after a step to w. A file that was not there
+	// is fs.ErrNotExist.
+	Content(ctx context.Context, r ContentRequest, w io.Writer) error
+	// Output returns what was kept of what the commands of a step wrote, in the order in which they ended; without a step, of the
+	// newest one's.
+	Output(ctx context.Context, r StepRequest) ([]undolog.CommandOutput, error)
+	GC(ctx context.Context, r GCRequest) (undolog.GCResult, error)
+}
+
+// HistoryRequest asks for the history of one directory, newest first.
+type HistoryRequest struct {
+	// Directory is an index or a path; empty means the first.
+	Directory string `json:"directory,omitempty"`
+	Limit     int    `json:"limit,omitempty"` // 0 means all
+	// Undone lists before them the steps that a redo would do again, each with Undone set:
+	// they are newer than all others. They do not count for Limit.
+	Undone bool `json:"undone,omitempty"`
+}
+
+// StepRequest names a step.
+type StepRequest struct {
+	Directory string         `json:"directory,omitempty"`
+	Step      undolog.StepID `json:"step,omitempty"` // 0: the newest, or all (diff)
+}
+
+// ContentRequest names a file at a step.
+type ContentRequest struct {
+	Directory string         `json:"directory,omitempty"`
+	Step      undolog.StepID `json:"step"`
+	// Path is relative to the folder.
+	Path  string `json:"path"`
+	After bool   `json:"after,omitempty"` // else before the step
+}
+
+// GCRequest asks for housekeeping.
+type GCRequest struct {
+	Directory   string `json:"directory,omitempty"`
+	CompressAll bool   `json:"compress_all,omitempty"`
+	Discard     bool   `json:"discard,omitempty"` // drop the whole history
+	// Progress as in [UndoRequest].
+	Progress undolog.Progress `json:"-"`
+}
