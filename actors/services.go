@@ -61,8 +61,8 @@ func (s *Session) ServiceOutput(_ context.Context, r api.ServiceOutputRequest) (
 }
 
 // StopService implements [api.Services].
-func (s *Session) StopService(ctx context.Context, name string) (api.ServiceStatus, error) {
-	return s.services.Stop(ctx, name)
+func (s *Session) StopService(ctx context.Context, r api.ServiceName) (api.ServiceStatus, error) {
+	return s.services.Stop(ctx, r.Name)
 }
 
 // Processes implements [api.Services].

@@ -59,6 +59,33 @@ type Decisions interface {
 	TakeBack(ctx context.Context, r TakeBackRequest) error
 }
 
+func decisionOperations() []Operation {
+	return []Operation{
+		{Control: "pending", Traits: Reads, Call: gets(Decider.Pending)},
+		{Control: "decide", STDIO: "approval.decide", Traits: Decides, Call: tells(Decider.Decide)},
+		{Control: "decisions", Traits: Reads, Call: gets(Decisions.Decisions)},
+		{Control: "take_back", Call: tells(Decisions.TakeBack)},
+	}
+}
+
+// Pending implements [Decider].
+func (c Remote) Pending(ctx context.Context) ([]Pending, error) {
+	return ask[[]Pending](ctx, c, "pending", None{})
+}
+
+// Decide implements [Decider].
+func (c Remote) Decide(ctx context.Context, r DecideRequest) error { return tell(ctx, c, "decide", r) }
+
+// Decisions implements [Decisions].
+func (c Remote) Decisions(ctx context.Context) ([]Decided, error) {
+	return ask[[]Decided](ctx, c, "decisions", None{})
+}
+
+// TakeBack implements [Decisions].
+func (c Remote) TakeBack(ctx context.Context, r TakeBackRequest) error {
+	return tell(ctx, c, "take_back", r)
+}
+
 // TakeBackRequest names the answer.
 type TakeBackRequest struct {
 	ID string `json:"safeguard_id"`

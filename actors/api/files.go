@@ -26,6 +26,13 @@ type Files interface {
 	Grep(ctx context.Context, r GrepRequest) (GrepResult, error)
 }
 
+func fileOperations() []Operation {
+	return []Operation{
+		{STDIO: "fs.list", Traits: Reads | Large | Stops, Call: asks(Files.List)},
+		{STDIO: "fs.read", Traits: Reads | Large | Stops, Call: asks(Files.ReadFile)},
+	}
+}
+
 // ReadFileRequest asks for a part of a file.
 type ReadFileRequest struct {
 	Directory string `json:"directory,omitempty"`

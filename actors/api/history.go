@@ -24,6 +24,47 @@ type Historian interface {
 	GC(ctx context.Context, r GCRequest) (undolog.GCResult, error)
 }
 
+func historyOperations() []Operation {
+	return []Operation{
+		{Control: "history", STDIO: "undo.history", Traits: Reads | Large, Call: asks(Historian.History)},
+		{Control: "show", STDIO: "undo.show", Traits: Reads | Large, Call: asks(Historian.Show)},
+		{Control: "diff", STDIO: "undo.diff", Traits: Reads | Large | Stops, Call: streams(Historian.Diff)},
+		{Control: "content", Traits: Reads | Large | Stops, Call: streams(Historian.Content)},
+		{Control: "output", Traits: Reads | Large, Call: asks(Historian.Output)},
+		{Control: "gc", Call: asks(Historian.GC)},
+	}
+}
+
+// History implements [Historian].
+func (c Remote) History(ctx context.Context, r HistoryRequest) ([]undolog.Entry, error) {
+	return ask[[]undolog.Entry](ctx, c, "history", r)
+}
+
+// Show implements [Historian].
+func (c Remote) Show(ctx context.Context, r StepRequest) (undolog.StepDetail, error) {
+	return ask[undolog.StepDetail](ctx, c, "show", r)
+}
+
+// Diff implements [Historian].
+func (c Remote) Diff(ctx context.Context, r StepRequest, w io.Writer) error {
+	return c.Wire.Stream(ctx, "diff", r, w)
+}
+
+// Content implements [Historian].
+func (c Remote) Content(ctx context.Context, r ContentRequest, w io.Writer) error {
+	return c.Wire.Stream(ctx, "content", r, w)
+}
+
+// Output implements [Historian].
+func (c Remote) Output(ctx context.Context, r StepRequest) ([]undolog.CommandOutput, error) {
+	return ask[[]undolog.CommandOutput](ctx, c, "output", r)
+}
+
+// GC implements [Historian].
+func (c Remote) GC(ctx context.Context, r GCRequest) (undolog.GCResult, error) {
+	return ask[undolog.GCResult](ctx, c, "gc", r)
+}
+
 // HistoryRequest asks for the history of one directory, newest first.
 type HistoryRequest struct {
 	// Directory is an index or a path; empty means the first.

@@ -13,6 +13,8 @@ type Live interface {
 	Runner
 	OutputKeeper
 	Services
+	Decisions
+	Networked
 	Notifier
 	Files
 	Manager

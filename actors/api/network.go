@@ -14,6 +14,15 @@ type Networked interface {
 	Network(ctx context.Context) (NetworkStatus, error)
 }
 
+func networkOperations() []Operation {
+	return []Operation{{Control: "network", Traits: Reads, Call: gets(Networked.Network)}}
+}
+
+// Network implements [Networked].
+func (c Remote) Network(ctx context.Context) (NetworkStatus, error) {
+	return ask[NetworkStatus](ctx, c, "network", None{})
+}
+
 // NetworkStatus is the network of a session's commands at a moment.
 type NetworkStatus struct {
 	At time.Time `json:"at"`

@@ -27,13 +27,53 @@ type Services interface {
 	// ServiceOutput returns the newest of what a service has written.
 	ServiceOutput(ctx context.Context, r ServiceOutputRequest) (ServiceOutput, error)
 	// StopService ends a service (TERM, KILL after 2 s), and returns when it has ended.
-	StopService(ctx context.Context, name string) (ServiceStatus, error)
+	StopService(ctx context.Context, r ServiceName) (ServiceStatus, error)
 	// Processes lists what runs inside, the oldest first. It fails with [errors.ErrUnsupported] where the
 	// host has no such list: a virtual machine has a kernel of its own.
 	Processes(ctx context.Context) ([]Running, error)
 	// Kill cancels the commands that run, services not included, and says how many.
 	Kill(ctx context.Context) (int, error)
 }
+
+func serviceOperations() []Operation {
+	return []Operation{
+		{Control: "service_start", STDIO: "service.start", Traits: Stops | Commands, Call: asks(Services.StartService)},
+		{Control: "service_list", STDIO: "service.list", Traits: Reads | Large, Call: gets(Services.Services),
+			Member: "services", Says: "in the order in which they were started, those that have ended too"},
+		{Control: "service_output", STDIO: "service.output", Traits: Reads | Large, Call: asks(Services.ServiceOutput)},
+		{Control: "service_stop", STDIO: "service.stop", Traits: Stops, Call: asks(Services.StopService), Member: "service"},
+		{Control: "processes", Traits: Reads, Call: gets(Services.Processes)},
+		{Control: "kill", Call: gets(Services.Kill)},
+	}
+}
+
+// StartService implements [Services].
+func (c Remote) StartService(ctx context.Context, r ServiceRequest) (ServiceStatus, error) {
+	return ask[ServiceStatus](ctx, c, "service_start", r)
+}
+
+// Services implements [Services].
+func (c Remote) Services(ctx context.Context) ([]ServiceStatus, error) {
+	return ask[[]ServiceStatus](ctx, c, "service_list", None{})
+}
+
+// ServiceOutput implements [Services].
+func (c Remote) ServiceOutput(ctx context.Context, r ServiceOutputRequest) (ServiceOutput, error) {
+	return ask[ServiceOutput](ctx, c, "service_output", r)
+}
+
+// StopService implements [Services].
+func (c Remote) StopService(ctx context.Context, r ServiceName) (ServiceStatus, error) {
+	return ask[ServiceStatus](ctx, c, "service_stop", r)
+}
+
+// Processes implements [Services].
+func (c Remote) Processes(ctx context.Context) ([]Running, error) {
+	return ask[[]Running](ctx, c, "processes", None{})
+}
+
+// Kill implements [Services].
+func (c Remote) Kill(ctx context.Context) (int, error) { return ask[int](ctx, c, "kill", None{}) }
 
 // ServiceRequest starts a service.
 type ServiceRequest struct {
@@ -45,6 +85,11 @@ type ServiceRequest struct {
 	// runs: [ADDR:]HOST:GUEST, by default on 127.0.0.1, and on an address of the loopback
 	// only. They are taken before the service starts.
 	Publish []string `json:"publish,omitempty"`
+}
+
+// ServiceName names a service.
+type ServiceName struct {
+	Name string `json:"name"`
 }
 
 var serviceNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`) })

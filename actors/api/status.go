@@ -15,6 +15,23 @@ type Reporter interface {
 	Inspect(ctx context.Context) (Tree, error)
 }
 
+func statusOperations() []Operation {
+	return []Operation{
+		{Control: "status", Traits: Reads, Call: gets(Reporter.Status)},
+		{Control: "inspect", Traits: Reads, Call: gets(Reporter.Inspect)},
+	}
+}
+
+// Status implements [Reporter].
+func (c Remote) Status(ctx context.Context) (Status, error) {
+	return ask[Status](ctx, c, "status", None{})
+}
+
+// Inspect implements [Reporter].
+func (c Remote) Inspect(ctx context.Context) (Tree, error) {
+	return ask[Tree](ctx, c, "inspect", None{})
+}
+
 // Status describes a session or, offline, its directories.
 type Status struct {
 	Session     string            `json:"session,omitempty"`

@@ -20,6 +20,35 @@ type Undoer interface {
 	Mark(ctx context.Context, r MarkRequest) ([]undolog.Mark, error)
 }
 
+func undoOperations() []Operation {
+	return []Operation{
+		{Control: "undo", STDIO: "undo.rollback", Call: asks(Undoer.Undo)},
+		{Control: "redo", STDIO: "undo.redo", Call: asks(Undoer.Redo)},
+		{Control: "restore", STDIO: "undo.restore", Call: asks(Undoer.Restore)},
+		{Control: "mark", STDIO: "undo.mark", Call: asks(Undoer.Mark), Member: "marks", Says: "oldest first"},
+	}
+}
+
+// Undo implements [Undoer].
+func (c Remote) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
+	return ask[UndoResult](ctx, c, "undo", r)
+}
+
+// Redo implements [Undoer].
+func (c Remote) Redo(ctx context.Context, r UndoRequest) (UndoResult, error) {
+	return ask[UndoResult](ctx, c, "redo", r)
+}
+
+// Restore implements [Undoer].
+func (c Remote) Restore(ctx context.Context, r RestoreRequest) (UndoResult, error) {
+	return ask[UndoResult](ctx, c, "restore", r)
+}
+
+// Mark implements [Undoer].
+func (c Remote) Mark(ctx context.Context, r MarkRequest) ([]undolog.Mark, error) {
+	return ask[[]undolog.Mark](ctx, c, "mark", r)
+}
+
 // UndoRequest asks to undo or redo Count steps.
 type UndoRequest struct {
 	Directory string `json:"directory,omitempty"`

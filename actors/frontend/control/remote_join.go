@@ -52,7 +52,7 @@ func joinedAt(socketPath string, c *Client) (api.Joined, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return &SessionClient{path: socketPath, pid: pid, c: c}, nil
+	return newSessionClient(socketPath, pid, c), nil
 }
 
 // PID implements [api.Joined].
@@ -62,7 +62,7 @@ func (c *SessionClient) PID() int { return c.pid }
 func (c *SessionClient) Stop(ctx context.Context) error {
 	ended, release := watch(c.pid)
 	defer release()
-	if _, err := remoteCall[none](ctx, c, "stop", none{}); err != nil && !errors.Is(err, ErrDisconnected) {
+	if err := c.Wire.Ask(ctx, "stop", api.None{}, nil); err != nil && !errors.Is(err, ErrDisconnected) {
 		return err
 	}
 	select {
@@ -75,8 +75,7 @@ func (c *SessionClient) Stop(ctx context.Context) error {
 
 // Offers implements [api.Joined].
 func (c *SessionClient) Offers(ctx context.Context, w api.Wants) error {
-	_, err := remoteCall[none](ctx, c, "offers", w)
-	return err
+	return c.Wire.Ask(ctx, "offers", w, nil)
 }
 
 // Join implements [api.Joined].

@@ -285,12 +285,12 @@ func copies(isolation string) bool {
 
 // offers says whether the session has what a client asks for, and keeps it for as
 // long.
-func (s *SessionServer) offers(ctx context.Context, w api.Wants) (none, error) {
+func (s *SessionServer) offers(ctx context.Context, w api.Wants) error {
 	st, err := s.Session.Status(ctx)
 	if err != nil {
-		return none{}, err
+		return err
 	}
-	return none{}, s.has(st, w)
+	return s.has(st, w)
 }
 
 func (s *SessionServer) has(st api.Status, w api.Wants) error {
@@ -459,15 +459,15 @@ type signalParams struct {
 
 const maxSignal = 64
 
-func (s *SessionServer) signal(_ context.Context, r signalParams) (none, error) {
+func (s *SessionServer) signal(_ context.Context, r signalParams) error {
 	if r.Signal < 1 || r.Signal > maxSignal {
-		return none{}, &Error{Code: CodeBadRequest, Message: fmt.Sprintf("there is no signal %d", r.Signal)}
+		return &Error{Code: CodeBadRequest, Message: fmt.Sprintf("there is no signal %d", r.Signal)}
 	}
 	p, err := s.process(r.which)
 	if err != nil {
-		return none{}, err
+		return err
 	}
-	return none{}, p.Signal(r.Signal)
+	return p.Signal(r.Signal)
 }
 
 // resizeParams are those of "resize".
@@ -477,18 +477,18 @@ type resizeParams struct {
 	Cols uint16 `json:"cols"`
 }
 
-func (s *SessionServer) resize(_ context.Context, r resizeParams) (none, error) {
+func (s *SessionServer) resize(_ context.Context, r resizeParams) error {
 	p, err := s.process(r.which)
 	if err != nil {
-		return none{}, err
+		return err
 	}
-	return none{}, p.Resize(r.Rows, r.Cols)
+	return p.Resize(r.Rows, r.Cols)
 }
 
-func (s *SessionServer) stop(context.Context, none) (none, error) {
+func (s *SessionServer) stop(context.Context, api.None) error {
 	if s.Stop == nil {
-		return none{}, fmt.Errorf("%w: process %d has the session for another program and ends it itself", api.ErrNotGiven, os.Getpid())
+		return fmt.Errorf("%w: process %d has the session for another program and ends it itself", api.ErrNotGiven, os.Getpid())
 	}
 	s.Stop()
-	return none{}, nil
+	return nil
 }

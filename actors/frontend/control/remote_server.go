@@ -13,22 +13,75 @@ import (
 	"github.com/codeagent/sandbox/messages"
 )
 
-// method decodes a request, calls f and lets the result be encoded.
-func method[P, R any](f func(context.Context, P) (R, error)) func(context.Context, json.RawMessage) (any, error) {
-	return func(ctx context.Context, params json.RawMessage) (any, error) {
+// method answers the requests of one name.
+type method func(ctx context.Context, s *SessionServer, c *Call) (any, error)
+
+// own is a method of the connection, or of the session's process: no [api.Operation].
+func own[P, R any](f func(*SessionServer, context.Context, P, *Call) (R, error)) method {
+	return func(ctx context.Context, s *SessionServer, c *Call) (any, error) {
 		var p P
-		if len(params) > 0 {
-			d := json.NewDecoder(bytes.NewReader(params))
-			d.DisallowUnknownFields()
-			if err := d.Decode(&p); err != nil {
-				return nil, &Error{Code: CodeBadRequest, Message: "parameters: " + err.Error()}
-			}
+		if err := c.decode(&p); err != nil {
+			return nil, err
 		}
-		return f(ctx, p)
+		return f(s, ctx, p, c)
 	}
 }
 
-type none struct{}
+// order is [own] for what has no answer but that it was done.
+func order[P any](f func(*SessionServer, context.Context, P) error) method {
+	return own(func(s *SessionServer, ctx context.Context, p P, _ *Call) (api.None, error) {
+		return api.None{}, f(s, ctx, p)
+	})
+}
+
+// passed passes an operation on to the session.
+func passed(o api.Operation) method {
+	return func(ctx context.Context, s *SessionServer, c *Call) (any, error) {
+		p := o.New()
+		if err := c.decode(p); err != nil {
+			return nil, err
+		}
+		if o.Traits&api.Commands != 0 {
+			if err := s.started(ctx); err != nil {
+				return nil, err
+			}
+		}
+		return o.Do(ctx, s.Session, p, partWriter(func(part any) error { return c.Emit(part) }))
+	}
+}
+
+// decode fills in the parameters.
+func (c *Call) decode(into any) error {
+	if len(c.Params) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(c.Params))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return &Error{Code: CodeBadRequest, Message: "parameters: " + err.Error()}
+	}
+	return nil
+}
+
+// methods are all that there are.
+func methods() map[string]method {
+	all := map[string]method{
+		"run":    own((*SessionServer).run),
+		"signal": order((*SessionServer).signal),
+		"resize": order((*SessionServer).resize),
+		"offers": order((*SessionServer).offers),
+		"stop":   order((*SessionServer).stop),
+		"subscribe": own(func(s *SessionServer, ctx context.Context, _ api.None, c *Call) (api.None, error) {
+			return api.None{}, s.stream(ctx, c.Emit)
+		}),
+	}
+	for _, o := range api.Operations() {
+		if o.Control != "" {
+			all[o.Control] = passed(o)
+		}
+	}
+	return all
+}
 
 // Session is what the control socket offers.
 type Session interface {
@@ -58,6 +111,8 @@ type SessionOptions struct {
 // SessionServer answers the requests of the control socket.
 type SessionServer struct {
 	SessionOptions
+	methods map[string]method
+
 	mu   sync.Mutex
 	runs map[uint64]*joined // the commands of clients that run
 	last uint64             // numbers them
@@ -70,59 +125,30 @@ type SessionServer struct {
 
 // NewServer makes a server.
 func NewServer(o SessionOptions) *SessionServer {
-	s := &SessionServer{SessionOptions: o, runs: map[uint64]*joined{}}
+	s := &SessionServer{SessionOptions: o, methods: methods(), runs: map[uint64]*joined{}}
 	s.ending, s.end = context.WithCancel(context.Background())
 	return s
 }
 
 // Handle is a [Handler].
 func (s *SessionServer) Handle(ctx context.Context, c *Call) (any, error) {
-	methods := map[string]func(context.Context, json.RawMessage) (any, error){
-		"status":    method(func(ctx context.Context, _ none) (api.Status, error) { return s.Session.Status(ctx) }),
-		"history":   method(s.Session.History),
-		"show":      method(s.Session.Show),
-		"output":    method(s.Session.Output),
-		"undo":      method(s.Session.Undo),
-		"redo":      method(s.Session.Redo),
-		"restore":   method(s.Session.Restore),
-		"mark":      method(s.Session.Mark),
-		"gc":        method(s.Session.GC),
-		"pending":   method(func(ctx context.Context, _ none) ([]api.Pending, error) { return s.Session.Pending(ctx) }),
-		"decide":    method(func(ctx context.Context, r api.DecideRequest) (none, error) { return none{}, s.Session.Decide(ctx, r) }),
-		"decisions": method(func(ctx context.Context, _ none) ([]api.Decided, error) { return s.Session.Decisions(ctx) }),
-		"take_back": method(func(ctx context.Context, r api.TakeBackRequest) (none, error) {
-			return none{}, s.Session.TakeBack(ctx, r)
-		}),
-		"network": method(func(ctx context.Context, _ none) (api.NetworkStatus, error) { return s.Session.Network(ctx) }),
-		"inspect": method(func(ctx context.Context, _ none) (api.Tree, error) { return s.Session.Inspect(ctx) }),
-		"diff": method(func(ctx context.Context, r api.StepRequest) (none, error) {
-			return none{}, s.Session.Diff(ctx, r, partWriter(func(part any) error { return c.Emit(part) }))
-		}),
-		"content": method(func(ctx context.Context, r api.ContentRequest) (none, error) {
-			return none{}, s.Session.Content(ctx, r, partWriter(func(part any) error { return c.Emit(part) }))
-		}),
-		"subscribe": method(func(ctx context.Context, _ none) (none, error) { return none{}, s.stream(ctx, c.Emit) }),
-
-		"run":    method(func(ctx context.Context, r runParams) (runResult, error) { return s.run(ctx, r, c) }),
-		"offers": method(s.offers),
-		"signal": method(s.signal),
-		"resize": method(s.resize),
-		"stop":   method(s.stop),
-
-		"service_start":  method(s.startService),
-		"service_list":   method(func(ctx context.Context, _ none) ([]api.ServiceStatus, error) { return s.Session.Services(ctx) }),
-		"service_output": method(s.Session.ServiceOutput),
-		"service_stop": method(func(ctx context.Context, r serviceName) (api.ServiceStatus, error) {
-			return s.Session.StopService(ctx, r.Name)
-		}),
-		"processes": method(func(ctx context.Context, _ none) ([]api.Running, error) { return s.Session.Processes(ctx) }),
-		"kill":      method(func(ctx context.Context, _ none) (int, error) { return s.Session.Kill(ctx) }),
-	}
-	f := methods[c.Method]
+	f := s.methods[c.Method]
 	if f == nil {
 		return nil, &Error{Code: CodeUnknownMethod, Message: fmt.Sprintf("unknown method %q", c.Method)}
 	}
-	return f(ctx, c.Params)
+	return f(ctx, s, c)
+}
+
+// started returns when commands can run.
+func (s *SessionServer) started(ctx context.Context) error {
+	select {
+	case <-s.Started:
+		return nil
+	case <-s.Stopped:
+		return messages.ErrEnding
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // stream sends events until the client or the session is gone.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
@@ -19,6 +20,7 @@ func ToWire(err error) *Error {
 		version *undolog.VersionError
 		start   *hypervisor.StartError
 		wire    *Error
+		field   *api.FieldError
 	)
 	data := func(code string, v any) *Error {
 		e.Code = code
@@ -28,6 +30,8 @@ func ToWire(err error) *Error {
 	switch {
 	case errors.As(err, &wire):
 		return wire
+	case errors.As(err, &field):
+		return &Error{Code: CodeBadRequest, Message: err.Error()}
 	case errors.As(err, &barrier):
 		return data("barrier", barrier.Barriers)
 	case errors.As(err, &decided):

@@ -156,7 +156,7 @@ func serviceOutput(ctx context.Context, live api.Live, in serviceOutputInput) (*
 }
 
 func stopService(ctx context.Context, live api.Live, in serviceName) (*ServiceResult, string, error) {
-	st, err := live.StopService(ctx, in.Name)
+	st, err := live.StopService(ctx, api.ServiceName{Name: in.Name})
 	if err != nil {
 		return nil, "", err
 	}

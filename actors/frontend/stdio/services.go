@@ -82,6 +82,6 @@ func serviceOutput(ctx context.Context, sess *session, p *ServiceOutputRequest) 
 }
 
 func stopService(ctx context.Context, sess *session, p *ServiceRequest) (ServiceResult, error) {
-	st, err := sess.live.StopService(ctx, p.Name)
+	st, err := sess.live.StopService(ctx, api.ServiceName{Name: p.Name})
 	return ServiceResult{frontend.ServiceOf(st)}, err
 }

@@ -121,7 +121,7 @@ func (c Commands) stop() *cobra.Command {
 		Use: "stop NAME", Short: "End a service: TERM, and KILL after 2 seconds", Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd, nil, func(ctx context.Context, s api.Joined) error {
-				v, err := s.StopService(ctx, args[0])
+				v, err := s.StopService(ctx, api.ServiceName{Name: args[0]})
 				if err != nil {
 					return err
 				}
