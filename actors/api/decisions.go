@@ -68,20 +68,16 @@ func decisionOperations() []Operation {
 	}
 }
 
-// Pending implements [Decider].
 func (c Remote) Pending(ctx context.Context) ([]Pending, error) {
 	return ask[[]Pending](ctx, c, "pending", None{})
 }
 
-// Decide implements [Decider].
 func (c Remote) Decide(ctx context.Context, r DecideRequest) error { return tell(ctx, c, "decide", r) }
 
-// Decisions implements [Decisions].
 func (c Remote) Decisions(ctx context.Context) ([]Decided, error) {
 	return ask[[]Decided](ctx, c, "decisions", None{})
 }
 
-// TakeBack implements [Decisions].
 func (c Remote) TakeBack(ctx context.Context, r TakeBackRequest) error {
 	return tell(ctx, c, "take_back", r)
 }

@@ -4,7 +4,18 @@
 // results and events, the errors that callers test for, and the configuration
 // that starts a session.
 //
-// Only types are here. What implements them is composed by package actors, which
+// What a frontend can pass on as it is stands in one table ([Operations]): a row
+// names the operation for each frontend, beside its types. So a new request is a
+// type, a method of an interface and a row, in one file here, and the method of
+// the session:
+//
+//	{Control: "size", STDIO: "undo.size", Traits: Reads, Call: asks(Historian.Size)},
+//	func (c Remote) Size(ctx context.Context, r StepRequest) (Size, error) { return ask[Size](ctx, c, "size", r) }
+//
+// Over STDIO, a client cannot send the fields of a request with the tag
+// stdio:"-"; the tag jsonschema describes a field in the schemas and the documents.
+//
+// Only types and that table are here. What implements them is composed by package actors, which
 // links every bridge and the actor library; this package links neither, so that
 // a client costs nothing of them (a test proves it). Types of the undo log's
 // facade (undolog.Entry and the like) and of fsbridge/files stand as they are:

@@ -35,11 +35,11 @@ func fileOperations() []Operation {
 
 // ReadFileRequest asks for a part of a file.
 type ReadFileRequest struct {
-	Directory string `json:"directory,omitempty"`
+	Directory string `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
 	Path      string `json:"path"`
-	// Offset and Limit are in bytes; Limit 0 means the most that is allowed.
-	Offset int64 `json:"offset,omitempty"`
-	Limit  int64 `json:"limit,omitempty"`
+	// Limit 0 means the most that is allowed.
+	Offset int64 `json:"offset,omitempty" jsonschema:"in bytes"`
+	Limit  int64 `json:"limit,omitempty" jsonschema:"in bytes; at most and by default 1 MiB"`
 	// MaxBytes is the frontend's own limit; what is beyond it is cut off and
 	// Truncated is set. 0 means 1 MiB.
 	MaxBytes int64 `json:"-"`
@@ -91,10 +91,10 @@ type WriteResult struct {
 
 // ListRequest lists a directory.
 type ListRequest struct {
-	Directory string `json:"directory,omitempty"`
-	Path      string `json:"path,omitempty"`  // empty: the folder itself
-	Depth     int    `json:"depth,omitempty"` // 0 and 1: its entries only
-	Limit     int    `json:"limit,omitempty"` // 0: 10,000
+	Directory string `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
+	Path      string `json:"path,omitempty" jsonschema:"relative to the directory; itself, if left out"`
+	Depth     int    `json:"depth,omitempty" jsonschema:"1 (default): its entries only"`
+	Limit     int    `json:"limit,omitempty" jsonschema:"at most and by default 10000"`
 }
 
 // Listing is in the order of the paths. [DirEntry] is one name.

@@ -35,56 +35,51 @@ func historyOperations() []Operation {
 	}
 }
 
-// History implements [Historian].
 func (c Remote) History(ctx context.Context, r HistoryRequest) ([]undolog.Entry, error) {
 	return ask[[]undolog.Entry](ctx, c, "history", r)
 }
 
-// Show implements [Historian].
 func (c Remote) Show(ctx context.Context, r StepRequest) (undolog.StepDetail, error) {
 	return ask[undolog.StepDetail](ctx, c, "show", r)
 }
 
-// Diff implements [Historian].
 func (c Remote) Diff(ctx context.Context, r StepRequest, w io.Writer) error {
 	return c.Wire.Stream(ctx, "diff", r, w)
 }
 
-// Content implements [Historian].
 func (c Remote) Content(ctx context.Context, r ContentRequest, w io.Writer) error {
 	return c.Wire.Stream(ctx, "content", r, w)
 }
 
-// Output implements [Historian].
 func (c Remote) Output(ctx context.Context, r StepRequest) ([]undolog.CommandOutput, error) {
 	return ask[[]undolog.CommandOutput](ctx, c, "output", r)
 }
 
-// GC implements [Historian].
 func (c Remote) GC(ctx context.Context, r GCRequest) (undolog.GCResult, error) {
 	return ask[undolog.GCResult](ctx, c, "gc", r)
 }
 
 // HistoryRequest asks for the history of one directory, newest first.
 type HistoryRequest struct {
-	// Directory is an index or a path; empty means the first.
-	Directory string `json:"directory,omitempty"`
-	Limit     int    `json:"limit,omitempty"` // 0 means all
+	// Directory is an index, a path or a label; empty means the first.
+	Directory string `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
+	// Limit 0 means all; over STDIO a hundred.
+	Limit int `json:"limit,omitempty" jsonschema:"how many entries; 100 if left out, at most 10000"`
 	// Undone lists before them the steps that a redo would do again, each with Undone set:
 	// they are newer than all others. They do not count for Limit.
-	Undone bool `json:"undone,omitempty"`
+	Undone bool `json:"undone,omitempty" stdio:"-"`
 }
 
 // StepRequest names a step.
 type StepRequest struct {
 	Directory string         `json:"directory,omitempty"`
-	Step      undolog.StepID `json:"step,omitempty"` // 0: the newest, or all (diff)
+	Step      undolog.StepID `json:"step_id,omitempty"` // 0: the newest, or all (diff)
 }
 
 // ContentRequest names a file at a step.
 type ContentRequest struct {
 	Directory string         `json:"directory,omitempty"`
-	Step      undolog.StepID `json:"step"`
+	Step      undolog.StepID `json:"step_id"`
 	// Path is relative to the folder.
 	Path  string `json:"path"`
 	After bool   `json:"after,omitempty"` // else before the step

@@ -18,7 +18,6 @@ func networkOperations() []Operation {
 	return []Operation{{Control: "network", Traits: Reads, Call: gets(Networked.Network)}}
 }
 
-// Network implements [Networked].
 func (c Remote) Network(ctx context.Context) (NetworkStatus, error) {
 	return ask[NetworkStatus](ctx, c, "network", None{})
 }

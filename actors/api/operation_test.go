@@ -76,3 +76,12 @@ func TestOperationThatASessionHasNot(t *testing.T) {
 		}
 	}
 }
+
+// A session has the methods of all operations: it is a [api.Live].
+func TestLiveHasEachOperation(t *testing.T) {
+	for _, o := range api.Operations() {
+		if !reflect.TypeFor[api.Live]().Implements(o.By) {
+			t.Errorf("%s%s is of %s, which a session need not have", o.Control, o.STDIO, o.By)
+		}
+	}
+}

@@ -76,8 +76,8 @@ type RunResult struct {
 
 // RunEntry is what the command's step left in one directory.
 type RunEntry struct {
-	Directory string
-	Entry     undolog.Entry
+	Directory string        `json:"directory"`
+	Entry     undolog.Entry `json:"entry"`
 }
 
 // Runner runs commands.

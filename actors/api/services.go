@@ -47,32 +47,26 @@ func serviceOperations() []Operation {
 	}
 }
 
-// StartService implements [Services].
 func (c Remote) StartService(ctx context.Context, r ServiceRequest) (ServiceStatus, error) {
 	return ask[ServiceStatus](ctx, c, "service_start", r)
 }
 
-// Services implements [Services].
 func (c Remote) Services(ctx context.Context) ([]ServiceStatus, error) {
 	return ask[[]ServiceStatus](ctx, c, "service_list", None{})
 }
 
-// ServiceOutput implements [Services].
 func (c Remote) ServiceOutput(ctx context.Context, r ServiceOutputRequest) (ServiceOutput, error) {
 	return ask[ServiceOutput](ctx, c, "service_output", r)
 }
 
-// StopService implements [Services].
 func (c Remote) StopService(ctx context.Context, r ServiceName) (ServiceStatus, error) {
 	return ask[ServiceStatus](ctx, c, "service_stop", r)
 }
 
-// Processes implements [Services].
 func (c Remote) Processes(ctx context.Context) ([]Running, error) {
 	return ask[[]Running](ctx, c, "processes", None{})
 }
 
-// Kill implements [Services].
 func (c Remote) Kill(ctx context.Context) (int, error) { return ask[int](ctx, c, "kill", None{}) }
 
 // ServiceRequest starts a service.
@@ -113,23 +107,21 @@ const (
 
 // ServiceStatus describes a service.
 type ServiceStatus struct {
-	Name      string     `json:"name"`
-	Command   string     `json:"command"`
-	Dir       string     `json:"dir,omitempty"`
-	State     string     `json:"state"`
-	StartedAt time.Time  `json:"started_at"`
-	EndedAt   *time.Time `json:"ended_at,omitempty"`
-	ExitCode  *int       `json:"exit_code,omitempty"` // nil: it runs, or its end is not known
-	// OutputBytes is how much it has written, to stdout and stderr together.
-	OutputBytes int64 `json:"output_bytes"`
-	// Publish are its ports, while it runs.
-	Publish []string `json:"publish,omitempty"`
+	Name        string     `json:"name"`
+	Command     string     `json:"command" jsonschema:"its arguments, quoted for a shell"`
+	Dir         string     `json:"dir,omitempty" jsonschema:"the directory that it was started in"`
+	State       string     `json:"state" jsonschema:"running or ended"`
+	StartedAt   time.Time  `json:"started_at"`
+	EndedAt     *time.Time `json:"ended_at,omitempty"`
+	ExitCode    *int       `json:"exit_code,omitempty" jsonschema:"128+n if signal n ended it; left out while it runs, or if its end is not known"`
+	OutputBytes int64      `json:"output_bytes" jsonschema:"that it has written to stdout and stderr"`
+	Publish     []string   `json:"publish,omitempty" jsonschema:"its ports that the host can connect to, while it runs"`
 }
 
 // ServiceOutputRequest asks for output.
 type ServiceOutputRequest struct {
 	Name  string `json:"name"`
-	Limit int    `json:"limit,omitempty"` // in bytes; 0: all that is kept (256 KiB)
+	Limit int    `json:"limit,omitempty" jsonschema:"bytes, at most 256 KiB, which is the default: the newest"`
 }
 
 // ServiceOutput is the newest output of a service, stdout and stderr in one.

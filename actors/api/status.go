@@ -22,12 +22,10 @@ func statusOperations() []Operation {
 	}
 }
 
-// Status implements [Reporter].
 func (c Remote) Status(ctx context.Context) (Status, error) {
 	return ask[Status](ctx, c, "status", None{})
 }
 
-// Inspect implements [Reporter].
 func (c Remote) Inspect(ctx context.Context) (Tree, error) {
 	return ask[Tree](ctx, c, "inspect", None{})
 }

@@ -29,22 +29,18 @@ func undoOperations() []Operation {
 	}
 }
 
-// Undo implements [Undoer].
 func (c Remote) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	return ask[UndoResult](ctx, c, "undo", r)
 }
 
-// Redo implements [Undoer].
 func (c Remote) Redo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	return ask[UndoResult](ctx, c, "redo", r)
 }
 
-// Restore implements [Undoer].
 func (c Remote) Restore(ctx context.Context, r RestoreRequest) (UndoResult, error) {
 	return ask[UndoResult](ctx, c, "restore", r)
 }
 
-// Mark implements [Undoer].
 func (c Remote) Mark(ctx context.Context, r MarkRequest) ([]undolog.Mark, error) {
 	return ask[[]undolog.Mark](ctx, c, "mark", r)
 }
@@ -81,22 +77,30 @@ type UndoRequest struct {
 // MarkRequest sets a mark, or deletes one: in all folders that belong together, as an undo to it takes steps as a
 // whole. Without a name it does neither.
 type MarkRequest struct {
-	Directory string `json:"directory,omitempty"`
-	Name      string `json:"name,omitempty"`
-	Delete    bool   `json:"delete,omitempty"`
+	Directory string `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
+	Name      string `json:"name,omitempty" jsonschema:"what to call the place after the newest step; left out: only list the marks"`
+	Delete    bool   `json:"delete,omitempty" jsonschema:"take the mark away instead"`
 	// OnlyFolder as in [UndoRequest].
-	OnlyFolder bool `json:"only_folder,omitempty"`
+	OnlyFolder bool `json:"only_folder,omitempty" stdio:"-"`
+}
+
+// Validate says what is wrong with a request, whatever the session.
+func (r MarkRequest) Validate() error {
+	if r.Delete && r.Name == "" {
+		return &FieldError{"name", "is missing: which mark is to go"}
+	}
+	return nil
 }
 
 // RestoreRequest puts one path (and what is below it) back to how it was
 // before the step.
 type RestoreRequest struct {
-	Directory string         `json:"directory,omitempty"`
-	Path      string         `json:"path"`
-	Step      undolog.StepID `json:"step"`
-	Force     bool           `json:"force,omitempty"`
-	DryRun    bool           `json:"dry_run,omitempty"`
-	Origin    Origin         `json:"origin,omitzero"`
+	Directory string         `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
+	Path      string         `json:"path" jsonschema:"what to put back, with what is below it"`
+	Step      undolog.StepID `json:"step_id" jsonschema:"to how it was before this step"`
+	Force     bool           `json:"force,omitempty" jsonschema:"as in undo.rollback"`
+	DryRun    bool           `json:"dry_run,omitempty" jsonschema:"only tell what would change"`
+	Origin    Origin         `json:"origin,omitzero" stdio:"-"`
 	// Progress as in [UndoRequest].
 	Progress undolog.Progress `json:"-"`
 }

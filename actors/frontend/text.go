@@ -3,11 +3,26 @@ package frontend
 import (
 	"context"
 	"errors"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
+
+// Valid returns s with what is not UTF-8 replaced.
+func Valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// Rest returns b without the end of a character at its beginning whose first bytes
+// were cut off. Bytes that belong to no character stay.
+func Rest(b []byte) []byte {
+	for i := range min(len(b), utf8.UTFMax) {
+		if utf8.RuneStart(b[i]) {
+			return b[i:]
+		}
+	}
+	return b
+}
 
 // Whole returns b without the beginning of a character at its end whose rest was
 // cut off. Bytes that begin no character stay.

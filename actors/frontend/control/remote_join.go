@@ -116,11 +116,8 @@ func (c *SessionClient) Join(ctx context.Context, r api.JoinRequest) (api.RunRes
 		return api.RunResult{}, h.failure(err)
 	}
 	out := api.RunResult{
-		Step: res.Step, Outcome: res.Outcome, Reason: res.Reason, Left: res.Left, Others: res.Others, Refused: res.Refused, Warnings: res.Warned,
+		Step: res.Step, Outcome: res.Outcome, Reason: res.Reason, Left: res.Left, Others: res.Others, Refused: res.Refused, Warnings: res.Warned, Entries: res.Entries,
 		Status: hypervisor.ExitStatus{Code: res.ExitCode, Signal: res.Signal, Duration: res.Duration, Limit: res.Limit},
-	}
-	for _, e := range res.Entries {
-		out.Entries = append(out.Entries, api.RunEntry(e))
 	}
 	return out, nil
 }

@@ -106,13 +106,13 @@ type runResult struct {
 	Duration time.Duration  `json:"duration_ns"`
 	Outcome  string         `json:"outcome"`
 	// Only comes where there is nothing else to tell than what it says. cmd/sandbox/internal/shortcut reads as far as this.
-	Only    *onlyChange `json:"only,omitempty"`
-	Reason  string      `json:"reason,omitempty"`
-	Left    bool        `json:"not_rolled_back,omitempty"`
-	Limit   string      `json:"limit,omitempty"`
-	Refused []string    `json:"refused,omitempty"`
-	Warned  []string    `json:"warnings,omitempty"`
-	Entries []runEntry  `json:"entries,omitempty"`
+	Only    *onlyChange    `json:"only,omitempty"`
+	Reason  string         `json:"reason,omitempty"`
+	Left    bool           `json:"not_rolled_back,omitempty"`
+	Limit   string         `json:"limit,omitempty"`
+	Refused []string       `json:"refused,omitempty"`
+	Warned  []string       `json:"warnings,omitempty"`
+	Entries []api.RunEntry `json:"entries,omitempty"`
 	// Others is how many commands run on in the step, which is still open.
 	Others int `json:"others_running,omitempty"`
 }
@@ -134,11 +134,6 @@ func (r runResult) only() *onlyChange {
 		return nil
 	}
 	return &onlyChange{e.Entry.StepID, e.Entry.AffectedCount, e.Directory}
-}
-
-type runEntry struct {
-	Directory string        `json:"directory"`
-	Entry     undolog.Entry `json:"entry"`
 }
 
 // told are the events that a client hears while its command runs.
@@ -201,10 +196,7 @@ func (s *SessionServer) run(ctx context.Context, p runParams, c *Call) (res runR
 	}
 	res = runResult{
 		Step: r.Step, ExitCode: r.Status.Code, Signal: r.Status.Signal, Duration: r.Status.Duration, Outcome: r.Outcome, Reason: r.Reason, Limit: r.Status.Limit,
-		Others: r.Others, Left: r.Left, Refused: r.Refused, Warned: r.Warnings,
-	}
-	for _, e := range r.Entries {
-		res.Entries = append(res.Entries, runEntry(e))
+		Others: r.Others, Left: r.Left, Refused: r.Refused, Warned: r.Warnings, Entries: r.Entries,
 	}
 	res.Only = res.only()
 	return res, nil

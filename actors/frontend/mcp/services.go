@@ -40,19 +40,19 @@ type serviceOutputInput struct {
 
 // ServiceResult is what start_service and stop_service return.
 type ServiceResult struct {
-	Service frontend.Service `json:"service"`
+	Service api.ServiceStatus `json:"service"`
 }
 
 // ServiceListResult is what list_services returns.
 type ServiceListResult struct {
-	Services []frontend.Service `json:"services" jsonschema:"those that run, and those that have ended"`
+	Services []api.ServiceStatus `json:"services" jsonschema:"those that run, and those that have ended"`
 }
 
 // ServiceOutputResult is what service_output returns.
 type ServiceOutputResult struct {
-	Service      frontend.Service `json:"service"`
-	Output       string           `json:"output" jsonschema:"stdout and stderr in one"`
-	OmittedBytes int64            `json:"omitted_bytes" jsonschema:"written before"`
+	Service      api.ServiceStatus `json:"service"`
+	Output       string            `json:"output" jsonschema:"stdout and stderr in one"`
+	OmittedBytes int64             `json:"omitted_bytes" jsonschema:"written before"`
 }
 
 func (s *Server) addServiceTools() {
@@ -93,7 +93,7 @@ func (s *Server) startService(ctx context.Context, req *sdk.CallToolRequest, liv
 		return nil, nil, err
 	}
 	began(st)
-	out := &ServiceResult{frontend.ServiceOf(st)}
+	out := &ServiceResult{st}
 	return textResult(serviceText(out.Service) + "\n[service_output shows what it writes, stop_service ends it]"), out, nil
 }
 
@@ -117,7 +117,7 @@ func (s *Server) tellEnd(live api.Live, client *sdk.ServerSession) (began func(a
 		}
 		s.mu.Lock()
 		if list, there := s.news[client]; there && len(list) < maxNews {
-			s.news[client] = append(list, serviceText(frontend.ServiceOf(*e.Service)))
+			s.news[client] = append(list, serviceText(*e.Service))
 		}
 		s.mu.Unlock()
 		cancel()
@@ -144,7 +144,7 @@ func serviceOutput(ctx context.Context, live api.Live, in serviceOutputInput) (*
 	if err != nil {
 		return nil, "", err
 	}
-	out := &ServiceOutputResult{Service: frontend.ServiceOf(o.Service), Output: frontend.Valid(string(frontend.Whole(frontend.Rest(o.Data)))), OmittedBytes: o.Omitted}
+	out := &ServiceOutputResult{Service: o.Service, Output: frontend.Valid(string(frontend.Whole(frontend.Rest(o.Data)))), OmittedBytes: o.Omitted}
 	text := ""
 	if out.OmittedBytes > 0 {
 		text = fmt.Sprintf("[... %d bytes left out ...]\n", out.OmittedBytes)
@@ -160,7 +160,7 @@ func stopService(ctx context.Context, live api.Live, in serviceName) (*ServiceRe
 	if err != nil {
 		return nil, "", err
 	}
-	out := &ServiceResult{frontend.ServiceOf(st)}
+	out := &ServiceResult{st}
 	return out, serviceText(out.Service), nil
 }
 
@@ -170,7 +170,7 @@ func listServices(ctx context.Context, live api.Live, in servicesInput) (*Servic
 		return nil, "", err
 	}
 	list = slices.DeleteFunc(list, func(st api.ServiceStatus) bool { return in.Name != "" && st.Name != in.Name })
-	out := &ServiceListResult{frontend.ServicesOf(list)}
+	out := &ServiceListResult{api.OrEmpty(list)}
 	lines := make([]string, len(list))
 	for i, v := range out.Services {
 		lines[i] = serviceText(v)
@@ -179,7 +179,7 @@ func listServices(ctx context.Context, live api.Live, in servicesInput) (*Servic
 }
 
 // serviceText is a service on a line.
-func serviceText(v frontend.Service) string {
+func serviceText(v api.ServiceStatus) string {
 	text := "service " + v.Name
 	switch {
 	case v.State == api.ServiceRunning:

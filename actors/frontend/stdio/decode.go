@@ -98,7 +98,12 @@ func decodeStruct(object []byte, v reflect.Value, prefix string) *Error {
 			return nil
 		}
 		seen |= 1 << i
-		if bad = decodeValue(m.Value, v.Field(i), prefix+m.Name); bad != nil {
+		if isDirectory(v.Type().Field(i)) {
+			bad = decodeDirectory(m.Value, v.Field(i), prefix+m.Name)
+		} else {
+			bad = decodeValue(m.Value, v.Field(i), prefix+m.Name)
+		}
+		if bad != nil {
 			return bad
 		}
 		return nil
@@ -107,34 +112,48 @@ func decodeStruct(object []byte, v reflect.Value, prefix string) *Error {
 		return bad
 	}
 	for i := range v.NumField() {
-		if name, required := fieldName(v.Type().Field(i)); required && seen&(1<<i) == 0 {
+		if name, required := fieldName(v.Type().Field(i)); required && name != "-" && seen&(1<<i) == 0 {
 			return fieldError(MissingField, prefix+name, "is required")
 		}
 	}
 	return nil
 }
 
+// fieldName is a field's name in a request; "-" if a client cannot send it: it is none of the JSON, or has the tag stdio:"-".
 func fieldName(f reflect.StructField) (name string, required bool) {
 	name, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
+	if f.Tag.Get("stdio") == "-" {
+		name = "-"
+	}
 	return name, !strings.Contains(rest, "omit")
 }
 
 func fieldByName(t reflect.Type, name string) int {
 	for i := range t.NumField() {
-		if have, _ := fieldName(t.Field(i)); have == name {
+		if have, _ := fieldName(t.Field(i)); have == name && name != "-" {
 			return i
 		}
 	}
 	return -1
 }
 
-func decodeValue(raw []byte, v reflect.Value, name string) *Error {
-	if u, ok := v.Addr().Interface().(json.Unmarshaler); ok {
-		if u.UnmarshalJSON(raw) != nil {
-			return fieldError(InvalidField, name, "must be an index, a path or a label")
-		}
+// isDirectory tells whether a field of a request names a working folder: by its index, its path or its label, and if it is empty the first.
+func isDirectory(f reflect.StructField) bool {
+	return f.Name == "Directory" && f.Type.Kind() == reflect.String
+}
+
+func decodeDirectory(raw []byte, v reflect.Value, name string) *Error {
+	if n, err := strconv.ParseUint(string(raw), 10, 8); err == nil {
+		v.SetString(strconv.FormatUint(n, 10))
 		return nil
 	}
+	if raw[0] != '"' {
+		return fieldError(InvalidField, name, "must be an index, a path or a label")
+	}
+	return decodeValue(raw, v, name)
+}
+
+func decodeValue(raw []byte, v reflect.Value, name string) *Error {
 	switch v.Kind() {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
@@ -163,11 +164,14 @@ func toError(err error) *Error {
 		version *undolog.VersionError
 		locked  *undolog.LockedError
 		start   *hypervisor.StartError
+		field   *api.FieldError
 	)
 	switch {
 	case errors.As(err, &e):
 		clone := *e
 		e = &clone
+	case errors.As(err, &field):
+		e = fieldError(InvalidField, field.Field, "%s", field.Problem)
 	case errors.As(err, &barrier):
 		e = &Error{Code: Barrier, Message: barrierText(barrier), Data: barrierInfos(barrier.Barriers)}
 	case errors.As(err, &decided):

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 )
@@ -111,7 +110,7 @@ func (sess *session) announce(e api.Event) {
 		}
 	case api.EventServiceEnded:
 		if e.Service != nil {
-			sess.send(EventServiceEnded, ServiceResult{frontend.ServiceOf(*e.Service)})
+			sess.send(EventServiceEnded, ServiceResult{*e.Service})
 		}
 	case api.EventSessionState:
 		sess.send(EventSessionState, SessionState{State: e.Message, SessionID: sess.live.ID(), At: e.At})

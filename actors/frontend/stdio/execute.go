@@ -87,7 +87,7 @@ func prompt(ctx context.Context, rq *request, p *PromptRequest) (ExecuteResult, 
 // command is what both have in common.
 type command struct {
 	argv         []string
-	directory    Directory
+	directory    string
 	cwd          string
 	env          map[string]string
 	stdin        string
@@ -101,7 +101,7 @@ func (c *command) request(sess *session) (r api.RunRequest, err error) {
 	if err := checkSeconds("timeout_seconds", c.timeout); err != nil {
 		return r, err
 	}
-	dir, err := sess.folders.Dir(string(c.directory), c.cwd)
+	dir, err := sess.folders.Dir(c.directory, c.cwd)
 	if errors.Is(err, api.ErrOutside) {
 		return r, fieldError(OutsideWorkingDirectory, "cwd", "%v", err)
 	}

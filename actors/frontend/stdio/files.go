@@ -8,14 +8,14 @@ import (
 	"github.com/codeagent/sandbox/actors/frontend"
 )
 
-func list(ctx context.Context, sess *session, p *ListRequest) (ListResult, error) {
+func list(ctx context.Context, sess *session, p *api.ListRequest) (ListResult, error) {
 	switch {
 	case p.Depth < 0 || p.Depth > 100:
 		return ListResult{}, fieldError(InvalidField, "depth", "must be between 1 and 100")
 	case p.Limit < 0 || p.Limit > MaxEntries:
 		return ListResult{}, fieldError(InvalidField, "limit", "must be between 1 and %d", MaxEntries)
 	}
-	l, err := sess.live.List(ctx, api.ListRequest{Directory: string(p.Directory), Path: p.Path, Depth: p.Depth, Limit: p.Limit})
+	l, err := sess.live.List(ctx, *p)
 	if err != nil {
 		return ListResult{}, err
 	}
@@ -28,7 +28,7 @@ func list(ctx context.Context, sess *session, p *ListRequest) (ListResult, error
 
 func mode(m uint32) string { return fmt.Sprintf("%04o", m) }
 
-func read(ctx context.Context, sess *session, p *ReadRequest) (ReadResult, error) {
+func read(ctx context.Context, sess *session, p *api.ReadFileRequest) (ReadResult, error) {
 	switch {
 	case p.Path == "":
 		return ReadResult{}, fieldError(InvalidField, "path", "is empty")
@@ -37,9 +37,8 @@ func read(ctx context.Context, sess *session, p *ReadRequest) (ReadResult, error
 	case p.Limit < 0 || p.Limit > MaxContent:
 		return ReadResult{}, fieldError(InvalidField, "limit", "must be between 1 and %d", MaxContent)
 	}
-	f, err := sess.live.ReadFile(ctx, api.ReadFileRequest{
-		Directory: string(p.Directory), Path: p.Path, Offset: p.Offset, Limit: p.Limit, MaxBytes: MaxContent,
-	})
+	p.MaxBytes = MaxContent
+	f, err := sess.live.ReadFile(ctx, *p)
 	if err != nil {
 		return ReadResult{}, err
 	}
@@ -77,10 +76,10 @@ func fsStatus(ctx context.Context, sess *session, p *DirectoryRequest) (FSStatus
 		}
 	}
 	// A folder whose log cannot be used has none; its state says why.
-	if limits, err := sess.live.Limits(ctx, string(p.Directory)); err == nil {
+	if limits, err := sess.live.Limits(ctx, p.Directory); err == nil {
 		out.Limits = new(limitsResult(limits))
 	}
-	warnings, err := sess.live.Warnings(ctx, string(p.Directory))
+	warnings, err := sess.live.Warnings(ctx, p.Directory)
 	for _, w := range warnings {
 		f := FSWarning{Code: string(w.Code), Message: w.Message}
 		for _, id := range w.Steps {

@@ -1,10 +1,6 @@
 package stdio
 
-import (
-	"encoding/json"
-	"strconv"
-	"time"
-)
+import "time"
 
 // Version is the version of the protocol that is spoken here.
 const Version = 1
@@ -26,24 +22,8 @@ const (
 	MaxEntries = 10_000
 )
 
-// In the types of requests a field without omitempty is required. The
-// jsonschema tags are the fields' descriptions in the schemas.
-
-// Directory names a working folder: its index, its path or its label. Empty is
-// the first.
-type Directory string
-
-// UnmarshalJSON takes a string or a number.
-func (d *Directory) UnmarshalJSON(b []byte) error {
-	if n, err := strconv.ParseUint(string(b), 10, 8); err == nil {
-		*d = Directory(strconv.FormatUint(n, 10))
-		return nil
-	}
-	return json.Unmarshal(b, (*string)(d))
-}
-
-// None is the payload of what needs none.
-type None struct{}
+// Here are the requests and results that look otherwise than those of package api, or that it has not. In the types of requests a field without omitempty is
+// required, and a Directory names a working folder. The jsonschema tags are the fields' descriptions in the schemas.
 
 // HelloRequest is the payload of hello.
 type HelloRequest struct {
@@ -159,7 +139,7 @@ type RunningCommand struct {
 
 // ExecuteRequest is the payload of agent.execute.
 type ExecuteRequest struct {
-	Directory      Directory         `json:"directory,omitempty" jsonschema:"where the command runs"`
+	Directory      string            `json:"directory,omitempty" jsonschema:"where the command runs"`
 	Command        string            `json:"command,omitempty" jsonschema:"run by sh -c; either this or argv"`
 	Argv           []string          `json:"argv,omitempty" jsonschema:"run as it is"`
 	CWD            string            `json:"cwd,omitempty" jsonschema:"relative to the directory, or absolute; inside a working directory"`
@@ -172,7 +152,7 @@ type ExecuteRequest struct {
 
 // PromptRequest is the payload of agent.prompt.
 type PromptRequest struct {
-	Directory      Directory         `json:"directory,omitempty" jsonschema:"where the agent runs"`
+	Directory      string            `json:"directory,omitempty" jsonschema:"where the agent runs"`
 	Prompt         string            `json:"prompt" jsonschema:"given to the agent command on its standard input"`
 	CWD            string            `json:"cwd,omitempty"`
 	Env            map[string]string `json:"env,omitempty" jsonschema:"added to the environment"`
@@ -221,14 +201,6 @@ type CancelResult struct {
 	Cancelled []string `json:"cancelled" jsonschema:"request_ids"`
 }
 
-// ListRequest is the payload of fs.list.
-type ListRequest struct {
-	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
-	Path      string    `json:"path,omitempty" jsonschema:"relative to the directory; itself, if left out"`
-	Depth     int       `json:"depth,omitempty" jsonschema:"1 (default): its entries only"`
-	Limit     int       `json:"limit,omitempty" jsonschema:"at most and by default 10000"`
-}
-
 // ListResult answers fs.list.
 type ListResult struct {
 	Path      string     `json:"path"`
@@ -245,14 +217,6 @@ type DirEntry struct {
 	ModifiedAt time.Time `json:"modified_at"`
 	Target     string    `json:"target,omitempty" jsonschema:"of a symlink"`
 	Escaped    bool      `json:"escaped,omitempty" jsonschema:"the name is not UTF-8 and is quoted as in Go"`
-}
-
-// ReadRequest is the payload of fs.read.
-type ReadRequest struct {
-	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
-	Path      string    `json:"path"`
-	Offset    int64     `json:"offset,omitempty" jsonschema:"in bytes"`
-	Limit     int64     `json:"limit,omitempty" jsonschema:"in bytes; at most and by default 1 MiB"`
 }
 
 // ReadResult answers fs.read.

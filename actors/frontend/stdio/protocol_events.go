@@ -1,24 +1,28 @@
 package stdio
 
-import "time"
+import (
+	"time"
 
-// The names of the events.
+	"github.com/codeagent/sandbox/actors/api"
+)
+
+// The names of the events: those of the session, and three of the conversation.
 const (
-	EventStepStarted          = "event.step_started"
-	EventStepCompleted        = "event.step_completed"
+	EventStepStarted          = string(api.EventStepStarted)
+	EventStepCompleted        = string(api.EventStepCompleted)
 	EventTerminalOutput       = "event.terminal_output"
 	EventAgentOutput          = "event.agent_output"
-	EventWarning              = "event.warning"
-	EventError                = "event.error"
-	EventSafeguardTriggered   = "event.safeguard_triggered"
-	EventSafeguardDecided     = "event.safeguard_decided"
-	EventNetwork              = "event.network"
-	EventServiceEnded         = "event.service_ended"
+	EventWarning              = string(api.EventWarning)
+	EventError                = string(api.EventError)
+	EventSafeguardTriggered   = string(api.EventSafeguardTriggered)
+	EventSafeguardDecided     = string(api.EventSafeguardDecided)
+	EventNetwork              = string(api.EventNetwork)
+	EventServiceEnded         = string(api.EventServiceEnded)
 	EventApprovalRequested    = "event.approval_requested"
-	EventExternalModification = "event.external_modification"
-	EventRecovery             = "event.recovery"
-	EventUndoVersionMismatch  = "event.undo_version_mismatch"
-	EventSessionState         = "event.session_state"
+	EventExternalModification = string(api.EventExternalModification)
+	EventRecovery             = string(api.EventRecovery)
+	EventUndoVersionMismatch  = string(api.EventVersionMismatch)
+	EventSessionState         = string(api.EventSessionState)
 )
 
 // StepStarted is the payload of event.step_started.

@@ -9,14 +9,14 @@ import (
 
 // UndoRequest is the payload of undo.rollback and undo.redo.
 type UndoRequest struct {
-	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
-	Count     *int      `json:"count,omitempty" jsonschema:"how many steps; 1 if left out"`
-	Group     int64     `json:"group,omitempty" jsonschema:"instead, an agent's whole run, all of it or none: the group of its steps, or -1 for that of the newest step"`
-	To        string    `json:"to,omitempty" jsonschema:"instead, all steps between here and this mark, all or none"`
-	Force     bool      `json:"force,omitempty" jsonschema:"cross barriers: edits from outside are lost"`
-	DryRun    bool      `json:"dry_run,omitempty" jsonschema:"only tell what would change"`
-	Only      bool      `json:"only_folder,omitempty" jsonschema:"leave alone what the same steps changed in the git directory of the worktree, or in the worktree of the git directory"`
-	AbortOpen bool      `json:"abort_open,omitempty" jsonschema:"end a command that runs and roll it back; it counts as a step"`
+	Directory string `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
+	Count     *int   `json:"count,omitempty" jsonschema:"how many steps; 1 if left out"`
+	Group     int64  `json:"group,omitempty" jsonschema:"instead, an agent's whole run, all of it or none: the group of its steps, or -1 for that of the newest step"`
+	To        string `json:"to,omitempty" jsonschema:"instead, all steps between here and this mark, all or none"`
+	Force     bool   `json:"force,omitempty" jsonschema:"cross barriers: edits from outside are lost"`
+	DryRun    bool   `json:"dry_run,omitempty" jsonschema:"only tell what would change"`
+	Only      bool   `json:"only_folder,omitempty" jsonschema:"leave alone what the same steps changed in the git directory of the worktree, or in the worktree of the git directory"`
+	AbortOpen bool   `json:"abort_open,omitempty" jsonschema:"end a command that runs and roll it back; it counts as a step"`
 }
 
 // UndoResult answers undo.rollback, undo.redo and undo.restore.
@@ -54,12 +54,6 @@ type PathChange struct {
 	Path   string `json:"path"`
 	Change string `json:"change" jsonschema:"created, deleted, modified, metadata, replaced or renamed"`
 	Type   string `json:"type" jsonschema:"file, dir, symlink, fifo or socket"`
-}
-
-// HistoryRequest is the payload of undo.history.
-type HistoryRequest struct {
-	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
-	Limit     int       `json:"limit,omitempty" jsonschema:"how many entries; 100 if left out, at most 10000"`
 }
 
 // HistoryResult answers undo.history.
@@ -120,11 +114,11 @@ type UndoLimits struct {
 
 // UndoConfigure is the payload of undo.configure.
 type UndoConfigure struct {
-	Directory              Directory `json:"directory,omitempty" jsonschema:"all, if left out"`
-	MaxLogSizeBytes        *int64    `json:"max_log_size_bytes,omitempty" jsonschema:"oldest steps are evicted above it; -1: no limit"`
-	MaxStepCount           *int      `json:"max_step_count,omitempty" jsonschema:"steps kept"`
-	MaxSingleStepSizeBytes *int64    `json:"max_single_step_size_bytes,omitempty" jsonschema:"a file that would need more is not kept: an undo leaves it as it is"`
-	MaxAgeSeconds          *int64    `json:"max_age_seconds,omitempty" jsonschema:"steps older than this go"`
+	Directory              string `json:"directory,omitempty" jsonschema:"all, if left out"`
+	MaxLogSizeBytes        *int64 `json:"max_log_size_bytes,omitempty" jsonschema:"oldest steps are evicted above it; -1: no limit"`
+	MaxStepCount           *int   `json:"max_step_count,omitempty" jsonschema:"steps kept"`
+	MaxSingleStepSizeBytes *int64 `json:"max_single_step_size_bytes,omitempty" jsonschema:"a file that would need more is not kept: an undo leaves it as it is"`
+	MaxAgeSeconds          *int64 `json:"max_age_seconds,omitempty" jsonschema:"steps older than this go"`
 }
 
 // UndoLimitsResult answers undo.configure.
@@ -137,7 +131,7 @@ type UndoLimitsResult struct {
 
 // DirectoryRequest is the payload of what concerns one folder.
 type DirectoryRequest struct {
-	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
+	Directory string `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
 }
 
 // DiscardResult answers undo.discard.
@@ -148,10 +142,10 @@ type DiscardResult struct {
 
 // ShowRequest is the payload of undo.show.
 type ShowRequest struct {
-	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
-	StepID    int64     `json:"step_id,omitempty" jsonschema:"a step; 0 or left out: the newest that can be undone"`
-	Offset    int       `json:"offset,omitempty" jsonschema:"how many paths to leave out first"`
-	Limit     int       `json:"limit,omitempty" jsonschema:"how many paths; 100 if left out, at most 10000"`
+	Directory string `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
+	StepID    int64  `json:"step_id,omitempty" jsonschema:"a step; 0 or left out: the newest that can be undone"`
+	Offset    int    `json:"offset,omitempty" jsonschema:"how many paths to leave out first"`
+	Limit     int    `json:"limit,omitempty" jsonschema:"how many paths; 100 if left out, at most 10000"`
 }
 
 // ShowResult answers undo.show.
@@ -165,9 +159,9 @@ type ShowResult struct {
 
 // DiffRequest is the payload of undo.diff.
 type DiffRequest struct {
-	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
-	StepID    int64     `json:"step_id,omitempty" jsonschema:"a step; 0 or left out: everything since the oldest step kept"`
-	MaxBytes  int       `json:"max_bytes,omitempty" jsonschema:"cut off beyond; at most and by default 1 MiB"`
+	Directory string `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
+	StepID    int64  `json:"step_id,omitempty" jsonschema:"a step; 0 or left out: everything since the oldest step kept"`
+	MaxBytes  int    `json:"max_bytes,omitempty" jsonschema:"cut off beyond; at most and by default 1 MiB"`
 }
 
 // DiffResult answers undo.diff.
@@ -175,27 +169,6 @@ type DiffResult struct {
 	Diff      string `json:"diff" jsonschema:"unified"`
 	Encoding  string `json:"encoding,omitempty" jsonschema:"base64 if the diff is not UTF-8"`
 	Truncated bool   `json:"truncated,omitempty" jsonschema:"there is more"`
-}
-
-// MarkRequest is the payload of undo.mark.
-type MarkRequest struct {
-	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
-	Name      string    `json:"name,omitempty" jsonschema:"what to call the place after the newest step; left out: only list the marks"`
-	Delete    bool      `json:"delete,omitempty" jsonschema:"take the mark away instead"`
-}
-
-// MarkResult answers undo.mark.
-type MarkResult struct {
-	Marks []undolog.Mark `json:"marks" jsonschema:"oldest first"`
-}
-
-// RestoreRequest is the payload of undo.restore.
-type RestoreRequest struct {
-	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
-	Path      string    `json:"path" jsonschema:"what to put back, with what is below it"`
-	StepID    int64     `json:"step_id" jsonschema:"to how it was before this step"`
-	Force     bool      `json:"force,omitempty" jsonschema:"as in undo.rollback"`
-	DryRun    bool      `json:"dry_run,omitempty" jsonschema:"only tell what would change"`
 }
 
 func barrierInfos(list []undolog.Barrier) []BarrierInfo {

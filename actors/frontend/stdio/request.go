@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"runtime/debug"
 	"sync"
 
@@ -16,103 +15,6 @@ import (
 // maxHeavy is how many answers of unbounded size are made at once, until they
 // are written.
 const maxHeavy = 4
-
-type flag uint8
-
-const (
-	// control: answered beside a full house, and does not wait for the lifecycle.
-	control flag = 1 << iota
-	// lifecycle: later requests wait for it.
-	lifecycle
-	// heavy: the answer may be large.
-	heavy
-	// cancels: agent.cancel may name it.
-	cancels
-	// runs: it runs a command, which ends when the client goes.
-	runs
-	// reads: changes nothing; logged at debug level.
-	reads
-	// batched: all that wait get one answer.
-	batched
-)
-
-// operation is a kind of request.
-type operation struct {
-	name            string
-	flags           flag
-	request, result reflect.Type
-	payload         func() any
-	handle          func(ctx context.Context, rq *request) (any, error)
-}
-
-// kind says which places its requests take.
-func (op *operation) kind() int {
-	if op.flags&control != 0 {
-		return 1
-	}
-	return 0
-}
-
-func (op *operation) level() slog.Level {
-	if op.flags&reads != 0 {
-		return slog.LevelDebug
-	}
-	return slog.LevelInfo
-}
-
-func newOp[P, R any](name string, flags flag, f func(ctx context.Context, rq *request, p *P) (R, error)) *operation {
-	return &operation{
-		name: name, flags: flags, request: reflect.TypeFor[P](), result: reflect.TypeFor[R](),
-		payload: func() any { return new(P) },
-		handle:  func(ctx context.Context, rq *request) (any, error) { return f(ctx, rq, rq.payload.(*P)) },
-	}
-}
-
-// inSession is newOp for what needs a session.
-func inSession[P, R any](name string, flags flag, f func(ctx context.Context, sess *session, p *P) (R, error)) *operation {
-	return newOp(name, flags, func(ctx context.Context, rq *request, p *P) (R, error) {
-		sess := rq.s.current()
-		if sess == nil {
-			var zero R
-			return zero, &Error{Code: NoSession, Message: name + ": there is no session; send session.start first"}
-		}
-		sess.conn.Begin(rq.id, rq.cancel)
-		defer sess.conn.End(rq.id)
-		return f(ctx, sess, p)
-	})
-}
-
-func operations() []*operation {
-	return []*operation{
-		newOp("hello", control|reads, hello),
-		newOp(startOp, lifecycle|cancels, startSession),
-		newOp("session.stop", lifecycle, stopSession),
-		inSession("session.reset", lifecycle, resetSession),
-		newOp[None, StatusResult]("session.status", control|reads|batched, nil),
-		inSession("undo.rollback", 0, rollback),
-		inSession("undo.redo", 0, redo),
-		inSession("undo.mark", 0, mark),
-		inSession("undo.restore", 0, restore),
-		inSession("undo.history", heavy|reads, history),
-		inSession("undo.show", heavy|reads, show),
-		inSession("undo.diff", heavy|cancels|reads, diff),
-		inSession("undo.configure", 0, configureUndo),
-		newOp("undo.discard", 0, discard),
-		newOp("agent.execute", cancels|runs, execute),
-		newOp("agent.prompt", cancels|runs, prompt),
-		newOp("agent.cancel", control, cancelRequests),
-		inSession("service.start", cancels, startService),
-		inSession("service.list", heavy|reads, listServices),
-		inSession("service.output", heavy|reads, serviceOutput),
-		inSession("service.stop", cancels, stopService),
-		inSession("fs.list", heavy|cancels|reads, list),
-		inSession("fs.read", heavy|cancels|reads, read),
-		inSession("fs.status", reads, fsStatus),
-		inSession("safeguard.configure", 0, configureSafeguards),
-		inSession("safeguard.confirm", control, confirm),
-		inSession("approval.decide", control, decide),
-	}
-}
 
 // request is a request in flight.
 type request struct {

@@ -61,12 +61,12 @@ func configureSafeguards(ctx context.Context, sess *session, p *SafeguardConfigu
 	}, nil
 }
 
-func confirm(ctx context.Context, sess *session, p *ConfirmRequest) (None, error) {
-	return None{}, sess.decide(ctx, "safeguard_id", p.SafeguardID, p.Action)
+func confirm(ctx context.Context, sess *session, p *ConfirmRequest) (api.None, error) {
+	return api.None{}, sess.decide(ctx, "safeguard_id", p.SafeguardID, p.Action)
 }
 
-func decide(ctx context.Context, sess *session, p *DecideRequest) (None, error) {
-	return None{}, sess.decide(ctx, "approval_id", p.ApprovalID, p.Action)
+func decide(ctx context.Context, sess *session, p *DecideRequest) (api.None, error) {
+	return api.None{}, sess.decide(ctx, "approval_id", p.ApprovalID, p.Action)
 }
 
 func (sess *session) decide(ctx context.Context, field, id, action string) error {

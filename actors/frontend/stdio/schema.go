@@ -3,6 +3,7 @@ package stdio
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,12 +21,12 @@ const dialect = "https://json-schema.org/draft/2020-12/schema"
 func Schemas(exact bool) (map[string]*jsonschema.Schema, error) {
 	all := map[string]*jsonschema.Schema{}
 	for _, op := range operations() {
-		payload, err := schemaOf(op.request, true)
+		payload, err := schemaOf(op.request, true, true)
 		if err != nil {
 			return nil, err
 		}
 		all[op.name+".request"] = requestSchema(op.name, payload)
-		result, err := schemaOf(op.result, exact)
+		result, err := schemaOf(op.result, exact, false)
 		if err != nil {
 			return nil, err
 		}
@@ -35,7 +36,7 @@ func Schemas(exact bool) (map[string]*jsonschema.Schema, error) {
 		}
 		all[op.name+".response"] = describe(r, "Answers "+op.name+".")
 	}
-	failure, err := schemaOf(reflect.TypeFor[Error](), exact)
+	failure, err := schemaOf(reflect.TypeFor[Error](), exact, false)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +47,7 @@ func Schemas(exact bool) (map[string]*jsonschema.Schema, error) {
 	all["error.response"] = describe(object(exact, "type", constant("response"), "request_id", id, "status", constant("error"), "error", failure),
 		"Answers any request that failed, and what is no request.")
 	for name, t := range events() {
-		payload, err := schemaOf(t, exact)
+		payload, err := schemaOf(t, exact, false)
 		if err != nil {
 			return nil, err
 		}
@@ -89,18 +90,35 @@ func requestSchema(name string, payload *jsonschema.Schema) *jsonschema.Schema {
 
 // schemaOf infers a payload's schema. Fields that may be left out may be null in
 // a request, and never are in what we send.
-func schemaOf(t reflect.Type, exact bool) (*jsonschema.Schema, error) {
-	zero := 0.0
+func schemaOf(t reflect.Type, exact, request bool) (*jsonschema.Schema, error) {
 	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[Directory](): {Types: []string{"string", "integer"}, Minimum: &zero},
 		reflect.TypeFor[time.Time](): {Type: "string", Format: "date-time"},
 	}})
 	if err != nil {
 		return nil, err
 	}
-	isRequest := strings.HasSuffix(t.Name(), "Request") || strings.HasSuffix(t.Name(), "Configure")
-	tidy(s, exact, isRequest)
+	tidy(s, exact, request)
+	if request {
+		asSent(s, t)
+	}
 	return s, nil
+}
+
+// asSent leaves out of a request what a client cannot send, and lets it name a folder by its index, too.
+func asSent(s *jsonschema.Schema, t reflect.Type) {
+	zero := 0.0
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if sent, _ := fieldName(f); sent == "-" {
+			delete(s.Properties, name)
+			s.PropertyOrder = slices.DeleteFunc(s.PropertyOrder, func(p string) bool { return p == name })
+			s.Required = slices.DeleteFunc(s.Required, func(p string) bool { return p == name })
+		} else if isDirectory(f) {
+			p := s.Properties[name]
+			p.Type, p.Types, p.Minimum = "", []string{"string", "integer"}, &zero
+		}
+	}
 }
 
 // tidy opens objects that need not be exact, and makes lists that are never

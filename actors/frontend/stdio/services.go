@@ -12,39 +12,23 @@ type ServiceStartRequest struct {
 	Name      string            `json:"name" jsonschema:"letters, digits, '.', '_' and '-'; at most 64; that of a service that has ended can be used again"`
 	Command   string            `json:"command,omitempty" jsonschema:"run by sh -c; either this or argv"`
 	Argv      []string          `json:"argv,omitempty"`
-	Directory Directory         `json:"directory,omitempty" jsonschema:"the working directory it starts in; default: the first"`
+	Directory string            `json:"directory,omitempty" jsonschema:"the working directory it starts in; default: the first"`
 	CWD       string            `json:"cwd,omitempty" jsonschema:"relative to that; must lie in a working directory"`
 	Env       map[string]string `json:"env,omitempty" jsonschema:"in addition to the environment"`
 	Publish   []string          `json:"publish,omitempty" jsonschema:"ports that the host can connect to while it runs: [ADDR:]HOST:INSIDE, on an address of the loopback, by default 127.0.0.1"`
 }
 
-// ServiceRequest names a service.
-type ServiceRequest struct {
-	Name string `json:"name"`
-}
-
-// ServiceOutputRequest is the payload of service.output.
-type ServiceOutputRequest struct {
-	Name  string `json:"name"`
-	Limit int    `json:"limit,omitempty" jsonschema:"bytes, at most 256 KiB, which is the default: the newest"`
-}
-
 // ServiceResult is one service.
 type ServiceResult struct {
-	Service frontend.Service `json:"service"`
-}
-
-// ServiceListResult answers service.list.
-type ServiceListResult struct {
-	Services []frontend.Service `json:"services" jsonschema:"in the order in which they were started, those that have ended too"`
+	Service api.ServiceStatus `json:"service"`
 }
 
 // ServiceOutputResult answers service.output.
 type ServiceOutputResult struct {
-	Service      frontend.Service `json:"service"`
-	Data         string           `json:"data" jsonschema:"stdout and stderr in one; text, or base64"`
-	Encoding     string           `json:"encoding,omitempty" jsonschema:"base64 if the data is not UTF-8"`
-	OmittedBytes int64            `json:"omitted_bytes" jsonschema:"written before"`
+	Service      api.ServiceStatus `json:"service"`
+	Data         string            `json:"data" jsonschema:"stdout and stderr in one; text, or base64"`
+	Encoding     string            `json:"encoding,omitempty" jsonschema:"base64 if the data is not UTF-8"`
+	OmittedBytes int64             `json:"omitted_bytes" jsonschema:"written before"`
 }
 
 // startService starts a command that runs beside the steps. It goes on without its
@@ -60,28 +44,18 @@ func startService(ctx context.Context, sess *session, p *ServiceStartRequest) (S
 		return ServiceResult{}, err
 	}
 	st, err := sess.live.StartService(ctx, api.ServiceRequest{Name: p.Name, Argv: r.Argv, Env: r.Env, Dir: r.Dir, Publish: p.Publish})
-	return ServiceResult{frontend.ServiceOf(st)}, err
+	return ServiceResult{st}, err
 }
 
-func listServices(ctx context.Context, sess *session, _ *None) (ServiceListResult, error) {
-	list, err := sess.live.Services(ctx)
-	return ServiceListResult{frontend.ServicesOf(list)}, err
-}
-
-func serviceOutput(ctx context.Context, sess *session, p *ServiceOutputRequest) (ServiceOutputResult, error) {
+func serviceOutput(ctx context.Context, sess *session, p *api.ServiceOutputRequest) (ServiceOutputResult, error) {
 	if p.Limit < 0 {
 		return ServiceOutputResult{}, fieldError(InvalidField, "limit", "must not be negative")
 	}
-	o, err := sess.live.ServiceOutput(ctx, api.ServiceOutputRequest{Name: p.Name, Limit: p.Limit})
+	o, err := sess.live.ServiceOutput(ctx, *p)
 	if err != nil {
 		return ServiceOutputResult{}, err
 	}
-	out := ServiceOutputResult{Service: frontend.ServiceOf(o.Service), OmittedBytes: o.Omitted}
+	out := ServiceOutputResult{Service: o.Service, OmittedBytes: o.Omitted}
 	out.Data, out.Encoding = text(frontend.Whole(frontend.Rest(o.Data)))
 	return out, nil
-}
-
-func stopService(ctx context.Context, sess *session, p *ServiceRequest) (ServiceResult, error) {
-	st, err := sess.live.StopService(ctx, api.ServiceName{Name: p.Name})
-	return ServiceResult{frontend.ServiceOf(st)}, err
 }

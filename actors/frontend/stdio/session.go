@@ -231,7 +231,7 @@ func (sess *session) end() {
 func (sess *session) tellOver() { sess.told.Do(func() { sess.s.tell(nil) }) }
 
 // stopSession ends the session, its commands first.
-func stopSession(ctx context.Context, rq *request, _ *None) (StopResult, error) {
+func stopSession(ctx context.Context, rq *request, _ *api.None) (StopResult, error) {
 	sess := rq.s.current()
 	if sess == nil {
 		return StopResult{}, &Error{Code: NoSession, Message: "session.stop: there is no session"}
@@ -261,13 +261,13 @@ func (s *Server) closeSession(ctx context.Context, sess *session) error {
 }
 
 // resetSession starts the runtime afresh.
-func resetSession(ctx context.Context, sess *session, _ *None) (StopResult, error) {
+func resetSession(ctx context.Context, sess *session, _ *api.None) (StopResult, error) {
 	return StopResult{sess.live.ID()}, sess.live.Reset(context.WithoutCancel(ctx))
 }
 
 // path is the host path of a folder, for the answer.
-func (sess *session) path(d Directory) (string, error) {
-	path, err := sess.folders.Path(string(d))
+func (sess *session) path(d string) (string, error) {
+	path, err := sess.folders.Path(d)
 	if err != nil {
 		return "", fieldError(UnknownDirectory, "directory", "the session has no directory %q", frontend.Short([]byte(d)))
 	}

@@ -683,7 +683,7 @@ func TestPipelinedLifecycle(t *testing.T) {
 // A mark is set, listed and taken away; what contradicts itself is refused.
 func TestMark(t *testing.T) {
 	l := newLab(t, labOptions{})
-	var r stdio.MarkResult
+	var r struct{ Marks []undolog.Mark }
 	l.Must("undo.mark", map[string]any{"name": "here"}, &r)
 	l.Must("undo.mark", nil, &r)
 	if len(r.Marks) != 1 || r.Marks[0].Name != "here" {

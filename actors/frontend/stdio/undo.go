@@ -25,7 +25,7 @@ func (p *UndoRequest) request() (api.UndoRequest, error) {
 		return api.UndoRequest{}, fieldError(InvalidField, "to", "must be without count, group and abort_open")
 	}
 	return api.UndoRequest{
-		Directory: string(p.Directory), Count: count, Group: undolog.StepID(p.Group), To: p.To, Force: p.Force, DryRun: p.DryRun, AbortOpen: p.AbortOpen, OnlyFolder: p.Only,
+		Directory: p.Directory, Count: count, Group: undolog.StepID(p.Group), To: p.To, Force: p.Force, DryRun: p.DryRun, AbortOpen: p.AbortOpen, OnlyFolder: p.Only,
 	}, nil
 }
 
@@ -48,22 +48,12 @@ func redo(ctx context.Context, sess *session, p *UndoRequest) (UndoResult, error
 	return undone(sess.live.Redo(context.WithoutCancel(ctx), r))
 }
 
-func mark(ctx context.Context, sess *session, p *MarkRequest) (MarkResult, error) {
-	if p.Delete && p.Name == "" {
-		return MarkResult{}, fieldError(InvalidField, "name", "is missing: which mark is to go")
-	}
-	marks, err := sess.live.Mark(ctx, api.MarkRequest{Directory: string(p.Directory), Name: p.Name, Delete: p.Delete})
-	return MarkResult{api.OrEmpty(marks)}, err
-}
-
-func restore(ctx context.Context, sess *session, p *RestoreRequest) (UndoResult, error) {
+func restore(ctx context.Context, sess *session, p *api.RestoreRequest) (UndoResult, error) {
 	if p.Path == "" {
 		return UndoResult{}, fieldError(InvalidField, "path", "is empty")
 	}
-	return undone(sess.live.Restore(context.WithoutCancel(ctx), api.RestoreRequest{
-		Directory: string(p.Directory), Path: p.Path, Step: undolog.StepID(p.StepID), Force: p.Force, DryRun: p.DryRun,
-		Origin: api.Origin{Frontend: decider, RequestID: logctx.From(ctx).RequestID, Tool: "restore"},
-	}))
+	p.Origin = api.Origin{Frontend: decider, RequestID: logctx.From(ctx).RequestID, Tool: "restore"}
+	return undone(sess.live.Restore(context.WithoutCancel(ctx), *p))
 }
 
 func undone(u api.UndoResult, err error) (UndoResult, error) {
@@ -114,19 +104,18 @@ func historySteps(entries []undolog.Entry) []HistoryStep {
 	return out
 }
 
-func history(ctx context.Context, sess *session, p *HistoryRequest) (HistoryResult, error) {
-	limit := p.Limit
-	if limit == 0 {
-		limit = 100
+func history(ctx context.Context, sess *session, p *api.HistoryRequest) (HistoryResult, error) {
+	if p.Limit == 0 {
+		p.Limit = 100
 	}
-	if limit < 0 || limit > MaxEntries {
+	if p.Limit < 0 || p.Limit > MaxEntries {
 		return HistoryResult{}, fieldError(InvalidField, "limit", "must be between 1 and %d", MaxEntries)
 	}
 	dir, err := sess.path(p.Directory)
 	if err != nil {
 		return HistoryResult{}, err
 	}
-	entries, more, err := frontend.History(ctx, sess.live, api.HistoryRequest{Directory: string(p.Directory), Limit: limit})
+	entries, more, err := frontend.History(ctx, sess.live, *p)
 	if err != nil {
 		return HistoryResult{}, err
 	}
@@ -149,7 +138,7 @@ func show(ctx context.Context, sess *session, p *ShowRequest) (ShowResult, error
 	if err != nil {
 		return ShowResult{}, err
 	}
-	step, err := sess.live.Show(ctx, api.StepRequest{Directory: string(p.Directory), Step: undolog.StepID(p.StepID)})
+	step, err := sess.live.Show(ctx, api.StepRequest{Directory: p.Directory, Step: undolog.StepID(p.StepID)})
 	if err != nil {
 		return ShowResult{}, err
 	}
@@ -169,7 +158,7 @@ func diff(ctx context.Context, sess *session, p *DiffRequest) (DiffResult, error
 	if w.Max == 0 {
 		w.Max = MaxContent
 	}
-	err := sess.live.Diff(ctx, api.StepRequest{Directory: string(p.Directory), Step: undolog.StepID(p.StepID)}, w)
+	err := sess.live.Diff(ctx, api.StepRequest{Directory: p.Directory, Step: undolog.StepID(p.StepID)}, w)
 	b, truncated, err := w.Kept(err)
 	if err != nil {
 		return DiffResult{}, err
@@ -225,13 +214,13 @@ func configureUndo(ctx context.Context, sess *session, p *UndoConfigure) (UndoLi
 	if err := change.check(""); err != nil {
 		return UndoLimitsResult{}, err
 	}
-	limits, err := sess.live.Limits(ctx, string(p.Directory))
+	limits, err := sess.live.Limits(ctx, p.Directory)
 	if err != nil {
 		return UndoLimitsResult{}, err
 	}
 	if change != (UndoLimits{}) {
 		change.Apply(&limits)
-		if err := sess.live.ConfigureLimits(ctx, string(p.Directory), limits); err != nil {
+		if err := sess.live.ConfigureLimits(ctx, p.Directory, limits); err != nil {
 			return UndoLimitsResult{}, err
 		}
 	}
@@ -258,7 +247,7 @@ func discard(ctx context.Context, rq *request, p *DirectoryRequest) (DiscardResu
 		if err != nil {
 			return DiscardResult{}, err
 		}
-		gc, err := sess.live.GC(ctx, api.GCRequest{Directory: string(p.Directory), Discard: true})
+		gc, err := sess.live.GC(ctx, api.GCRequest{Directory: p.Directory, Discard: true})
 		return DiscardResult{Directory: dir, BytesFreed: max(gc.BytesBefore-gc.BytesAfter, 0)}, err
 	}
 	s.mu.Lock()
