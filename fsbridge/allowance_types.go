@@ -3,12 +3,13 @@ package fsbridge
 import (
 	"fmt"
 	"log/slog"
-	"syscall"
 	"time"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // ErrAllowance says that the folders are as large as they may be. Its errno is EDQUOT.
-var ErrAllowance = fmt.Errorf("allowance: the folders are as large as they may be: %w", syscall.EDQUOT)
+var ErrAllowance = fmt.Errorf("allowance: the folders are as large as they may be: %w", posix.EDQUOT)
 
 // AllowanceClock is the time; see supervision.Clock.
 type AllowanceClock interface {

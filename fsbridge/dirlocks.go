@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"slices"
 	"sync"
-	"syscall"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // DirLocks keep operations that change the names of one directory apart, from the first
@@ -86,7 +86,7 @@ func (h *LockedDirs) Resume(cancel <-chan struct{}) error {
 			h.all.leave(h.dirs[i], d)
 			h.n = i
 			h.Unlock()
-			return syscall.EINTR
+			return posix.EINTR
 		}
 	}
 	return nil

@@ -2,36 +2,37 @@ package fsbridge
 
 import (
 	"errors"
-	"syscall"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // errnos is the one table from errors to what a client is told. An errno inside an
 // error comes first; see [Errno].
 var errnos = []struct {
 	err   error
-	errno syscall.Errno
+	errno posix.Errno
 }{
-	{ErrDenied, syscall.EPERM},
-	{ErrReadOnly, syscall.EROFS},
-	{ErrNoSpace, syscall.ENOSPC},
-	{ErrInterrupted, syscall.EINTR},
-	{ErrFailed, syscall.EIO},
+	{ErrDenied, posix.EPERM},
+	{ErrReadOnly, posix.EROFS},
+	{ErrNoSpace, posix.ENOSPC},
+	{ErrInterrupted, posix.EINTR},
+	{ErrFailed, posix.EIO},
 }
 
 // Errno returns what a client is told of an error of a bridge's operation, 0 for nil. It is
 // never ENOSYS: to a kernel that means "never ask again", and for an open it would
 // hide writers from us.
-func Errno(err error) syscall.Errno {
+func Errno(err error) posix.Errno {
 	if err == nil {
 		return 0
 	}
-	var errno syscall.Errno
+	var errno posix.Errno
 	if errors.As(err, &errno) {
 		switch {
-		case errno == syscall.ENOSYS:
-			return syscall.EOPNOTSUPP
+		case errno == posix.ENOSYS:
+			return posix.EOPNOTSUPP
 		case errno == 0 || errno >= 512:
-			return syscall.EIO
+			return posix.EIO
 		}
 		return errno
 	}
@@ -40,5 +41,5 @@ func Errno(err error) syscall.Errno {
 			return e.errno
 		}
 	}
-	return syscall.EIO
+	return posix.EIO
 }

@@ -3,11 +3,12 @@ package fsbridge
 import (
 	"bytes"
 	"strings"
-	"syscall"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Privileged are the bits of a mode with which a program runs as somebody else.
-const Privileged = syscall.S_ISUID | syscall.S_ISGID
+const Privileged = posix.S_ISUID | posix.S_ISGID
 
 // ModePolicy is what the workload may make of something of type typ by asking for a mode; less
 // says that bits were left out. A regular file gets neither setuid nor setgid: what the
@@ -15,7 +16,7 @@ const Privileged = syscall.S_ISUID | syscall.S_ISGID
 // execute it would run it with the starter's rights. chmod may ignore them (POSIX). On whatever else there
 // is they give no rights: setgid on a directory only hands down a group.
 func ModePolicy(typ, mode uint32) (kept uint32, less bool) {
-	if typ != syscall.S_IFREG || mode&Privileged == 0 {
+	if typ != posix.S_IFREG || mode&Privileged == 0 {
 		return mode, false
 	}
 	return mode &^ Privileged, true
@@ -24,7 +25,7 @@ func ModePolicy(typ, mode uint32) (kept uint32, less bool) {
 // GivesAway tells whether a file of this mode gives rights to whoever executes it. Nobody but its owner may decide then what is
 // in it, and who executes it.
 func GivesAway(mode uint32) bool {
-	return mode&syscall.S_IFMT == syscall.S_IFREG && mode&Privileged != 0
+	return mode&posix.S_IFMT == posix.S_IFREG && mode&Privileged != 0
 }
 
 // Renamable refuses what the host would refuse, before anything is captured: a rename of
@@ -33,16 +34,16 @@ func Renamable(typ, victim, flags uint32) error {
 	const noReplace, exchange = 1, 2 // RENAME_NOREPLACE, RENAME_EXCHANGE
 	switch {
 	case flags&noReplace != 0 && victim != 0:
-		return syscall.EEXIST
+		return posix.EEXIST
 	case flags&exchange != 0:
 		if victim == 0 {
-			return syscall.ENOENT
+			return posix.ENOENT
 		}
 	case victim == 0:
-	case typ == syscall.S_IFDIR && victim != syscall.S_IFDIR:
-		return syscall.ENOTDIR
-	case typ != syscall.S_IFDIR && victim == syscall.S_IFDIR:
-		return syscall.EISDIR
+	case typ == posix.S_IFDIR && victim != posix.S_IFDIR:
+		return posix.ENOTDIR
+	case typ != posix.S_IFDIR && victim == posix.S_IFDIR:
+		return posix.EISDIR
 	}
 	return nil
 }
@@ -56,9 +57,9 @@ func Settable(attr string) error {
 		attr == "system.posix_acl_access", attr == "system.posix_acl_default":
 		return nil
 	case strings.HasPrefix(attr, "security."), strings.HasPrefix(attr, "trusted."):
-		return syscall.EPERM
+		return posix.EPERM
 	}
-	return syscall.EOPNOTSUPP
+	return posix.EOPNOTSUPP
 }
 
 // Readable says whether the workload may see an attribute. The kernel asks for

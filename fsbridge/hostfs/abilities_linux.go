@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 
-	"golang.org/x/sys/unix"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Ability is something that a file system may or may not be able to do.
@@ -77,18 +77,18 @@ type attempt struct {
 // attemptsOf lists what [Try] does.
 func attemptsOf() []attempt {
 	return []attempt{
-		{CanRenameNew, func(fd int) error { return RenameAt(fd, "f", fd, "g", unix.RENAME_NOREPLACE) }},
+		{CanRenameNew, func(fd int) error { return RenameAt(fd, "f", fd, "g", posix.RENAME_NOREPLACE) }},
 		{CanExchange, func(fd int) error {
-			return errors.Join(newFile(fd, "g"), RenameAt(fd, "f", fd, "g", unix.RENAME_EXCHANGE))
+			return errors.Join(newFile(fd, "g"), RenameAt(fd, "f", fd, "g", posix.RENAME_EXCHANGE))
 		}},
 		{CanLink, tryLink},
 		{CanSymlink, func(fd int) error { return SymlinkAt("f", fd, "g") }},
-		{CanFifo, func(fd int) error { return MknodAt(fd, "g", unix.S_IFIFO|0o600) }},
+		{CanFifo, func(fd int) error { return MknodAt(fd, "g", posix.S_IFIFO|0o600) }},
 		{CanMode, tryMode},
 		{CanXattr, func(fd int) error { return SetXattrAt(fd, "f", "user.sandbox", []byte("1"), 0) }},
 		{CanACL, tryACL},
 		{CanTmpfile, func(fd int) error {
-			f, err := OpenTmpfile(fd, unix.O_RDWR, 0o600)
+			f, err := OpenTmpfile(fd, posix.O_RDWR, 0o600)
 			if err == nil {
 				err = Close(f)
 			}
@@ -103,7 +103,7 @@ func attemptsOf() []attempt {
 }
 
 func newFile(fd int, name string) error {
-	f, err := OpenAt(fd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
+	f, err := OpenAt(fd, name, posix.O_RDWR|posix.O_CREAT|posix.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func newFile(fd int, name string) error {
 
 // withFile calls f with a descriptor of the file f.
 func withFile(fd int, f func(int) error) error {
-	n, err := OpenAt(fd, "f", unix.O_RDWR, 0)
+	n, err := OpenAt(fd, "f", posix.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func withFile(fd int, f func(int) error) error {
 // expect is nil if ok.
 func expect(ok bool) error {
 	if !ok {
-		return unix.EOPNOTSUPP
+		return posix.EOPNOTSUPP
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func tryMode(fd int) error {
 			return err
 		}
 		if st, err := StatAt(fd, "f"); err != nil || st.Mode&0o7777 != mode {
-			return errors.Join(err, unix.EOPNOTSUPP)
+			return errors.Join(err, posix.EOPNOTSUPP)
 		}
 	}
 	return nil

@@ -2,14 +2,13 @@ package hostfs
 
 import (
 	"errors"
-	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // TruncateFD sets the size of a file open for writing.
 func TruncateFD(fd int, size int64) error {
-	return pathErr("truncate", "", retry(func() error { return unix.Ftruncate(fd, size) }))
+	return pathErr("truncate", "", retry(func() error { return posix.Ftruncate(fd, size) }))
 }
 
 // PreadFull reads until buf is full or the file ends and returns the count.
@@ -17,7 +16,7 @@ func PreadFull(fd int, buf []byte, off int64) (int, error) {
 	n := 0
 	for n < len(buf) {
 		m := 0
-		err := retry(func() (err error) { m, err = unix.Pread(fd, buf[n:], off+int64(n)); return err })
+		err := retry(func() (err error) { m, err = posix.Pread(fd, buf[n:], off+int64(n)); return err })
 		if err != nil {
 			return n, pathErr("read", "", err)
 		}
@@ -33,7 +32,7 @@ func PreadFull(fd int, buf []byte, off int64) (int, error) {
 func PwriteFull(fd int, buf []byte, off int64) error {
 	for len(buf) > 0 {
 		m := 0
-		err := retry(func() (err error) { m, err = unix.Pwrite(fd, buf, off); return err })
+		err := retry(func() (err error) { m, err = posix.Pwrite(fd, buf, off); return err })
 		if err != nil {
 			return pathErr("write", "", err)
 		}
@@ -49,8 +48,8 @@ const maxIovecs = 1024
 // call for many. It changes the slice dst.
 func Preadv(fd int, dst [][]byte, off int64) (total int, err error) {
 	for len(dst) > 0 {
-		n, err := unix.Preadv(fd, dst[:min(len(dst), maxIovecs)], off+int64(total))
-		if errors.Is(err, syscall.EINTR) {
+		n, err := posix.Preadv(fd, dst[:min(len(dst), maxIovecs)], off+int64(total))
+		if errors.Is(err, posix.EINTR) {
 			continue
 		}
 		if err != nil || n == 0 {
@@ -73,8 +72,8 @@ func Preadv(fd int, dst [][]byte, off int64) (total int, err error) {
 func Pwritev(fd int, data [][]byte, off int64) (total int, err error) {
 	for _, b := range data {
 		for len(b) > 0 {
-			n, err := unix.Pwrite(fd, b, off+int64(total))
-			if errors.Is(err, syscall.EINTR) {
+			n, err := posix.Pwrite(fd, b, off+int64(total))
+			if errors.Is(err, posix.EINTR) {
 				continue
 			}
 			if err != nil {
@@ -89,7 +88,7 @@ func Pwritev(fd int, data [][]byte, off int64) (total int, err error) {
 
 // FallocateFD manipulates the file's allocation as fallocate(2) does.
 func FallocateFD(fd int, mode uint32, off, length int64) error {
-	return pathErr("fallocate", "", retry(func() error { return unix.Fallocate(fd, mode, off, length) }))
+	return pathErr("fallocate", "", retry(func() error { return posix.Fallocate(fd, mode, off, length) }))
 }
 
 // CopyRange copies up to length bytes inside the kernel and returns how many
@@ -97,7 +96,7 @@ func FallocateFD(fd int, mode uint32, off, length int64) error {
 func CopyRange(dst int, dstOff int64, src int, srcOff int64, length int) (int, error) {
 	n := 0
 	err := retry(func() (err error) {
-		n, err = unix.CopyFileRange(src, &srcOff, dst, &dstOff, length, 0)
+		n, err = posix.CopyRange(dst, dstOff, src, srcOff, length)
 		return err
 	})
 	return n, pathErr("copy range", "", err)
@@ -106,7 +105,7 @@ func CopyRange(dst int, dstOff int64, src int, srcOff int64, length int) (int, e
 // CloneFD makes dst share all of src's extents (FICLONE). It returns
 // EOPNOTSUPP, EXDEV, EINVAL or ENOTTY where the file system cannot.
 func CloneFD(dst, src int) error {
-	return pathErr("clone", "", retry(func() error { return unix.IoctlFileClone(dst, src) }))
+	return pathErr("clone", "", retry(func() error { return posix.Clone(dst, src) }))
 }
 
 // TimesTell tells whether every change of the file behind fd shows in its times, also
@@ -118,7 +117,7 @@ func TimesTell(fd int) bool {
 		return false
 	}
 	switch f.Type {
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC:
+	case posix.EXT4_SUPER_MAGIC, posix.XFS_SUPER_MAGIC, posix.BTRFS_SUPER_MAGIC:
 		return true
 	}
 	return false
@@ -128,11 +127,11 @@ func TimesTell(fd int) bool {
 // change of each through a mapping is noticed.
 func WriteBack(fd int) error {
 	return pathErr("write back", "", retry(func() error {
-		return unix.SyncFileRange(fd, 0, 0, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE)
+		return posix.WriteBack(fd)
 	}))
 }
 
 // SyncFD makes the file's data durable (fdatasync).
 func SyncFD(fd int) error {
-	return pathErr("sync", "", retry(func() error { return unix.Fdatasync(fd) }))
+	return pathErr("sync", "", retry(func() error { return posix.Fdatasync(fd) }))
 }

@@ -3,9 +3,8 @@ package hostfs
 import (
 	"encoding/binary"
 	"errors"
-	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Dirent is one directory entry. Off is the position after it: give it to
@@ -21,7 +20,7 @@ type Dirent struct {
 // SeekDir sets the position of a directory descriptor to an Off of a Dirent,
 // or to 0 for its start.
 func SeekDir(fd int, off int64) error {
-	_, err := unix.Seek(fd, off, unix.SEEK_SET)
+	_, err := posix.Seek(fd, off, posix.SEEK_SET)
 	return pathErr("seek", "", err)
 }
 
@@ -39,7 +38,7 @@ func ReadDirents(fd int, buf []byte, f func(Dirent) bool) (more bool, err error)
 // them.
 func ReadAllDirents(fd int, buf []byte, f func(Dirent) bool) (more bool, err error) {
 	n := 0
-	err = retry(func() (err error) { n, err = unix.Getdents(fd, buf); return err })
+	err = retry(func() (err error) { n, err = posix.Getdents(fd, buf); return err })
 	if err != nil {
 		return false, pathErr("getdents", "", err)
 	}
@@ -50,7 +49,7 @@ func ReadAllDirents(fd int, buf []byte, f func(Dirent) bool) (more bool, err err
 	for len(b) >= 19 {
 		reclen := int(binary.NativeEndian.Uint16(b[16:]))
 		if reclen < 19 || reclen > len(b) {
-			return false, pathErr("getdents", "", syscall.EIO)
+			return false, pathErr("getdents", "", posix.EIO)
 		}
 		name := b[19:reclen]
 		for i, c := range name {
@@ -99,7 +98,7 @@ func IsEmptyDir(fd int) (bool, error) {
 	buf := make([]byte, 1024)
 	for {
 		more, err := ReadDirents(fd, buf, func(Dirent) bool { empty = false; return false })
-		if errors.Is(err, syscall.ENOENT) { // removed meanwhile
+		if errors.Is(err, posix.ENOENT) { // removed meanwhile
 			return true, nil
 		}
 		if err != nil || !more || !empty {
@@ -111,7 +110,7 @@ func IsEmptyDir(fd int) (bool, error) {
 // ReadDirAt is [ReadDir] for a descriptor that may be O_PATH, and the position of which
 // does not matter.
 func ReadDirAt(dirfd int) ([]Dirent, error) {
-	fd, err := OpenSelf(dirfd, unix.O_RDONLY)
+	fd, err := OpenSelf(dirfd, posix.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}

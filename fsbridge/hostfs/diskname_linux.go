@@ -3,11 +3,10 @@ package hostfs
 import (
 	"errors"
 	"strings"
-	"syscall"
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // DiskName returns name, by which st was found in the directory behind dirfd, as that
@@ -24,7 +23,7 @@ func DiskName(dirfd int, name string, st *Stat) (disk string, exact bool) {
 	}
 	if _, err := StatAt(dirfd, other); err != nil {
 		// There are file systems to which only the case of ASCII does not count.
-		return name, ascii && errors.Is(err, syscall.ENOENT)
+		return name, ascii && errors.Is(err, posix.ENOENT)
 	}
 	disk = listed(dirfd, name, st)
 	if disk == name {
@@ -56,7 +55,7 @@ func thirdSpelling(dirfd int, name, listed string) bool {
 // listed returns name as the directory lists it: itself, or else the one that differs
 // from it only in case, or is the only name of st and so another normal form of it.
 func listed(dirfd int, name string, st *Stat) string {
-	fd, err := OpenSelf(dirfd, unix.O_RDONLY)
+	fd, err := OpenSelf(dirfd, posix.O_RDONLY)
 	if err != nil {
 		return name
 	}

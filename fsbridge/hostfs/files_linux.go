@@ -3,16 +3,15 @@ package hostfs
 import (
 	"errors"
 	"fmt"
-	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // OpenSubdir opens the directory name below dirfd as [OpenDirAt] does. If create
 // is true, a missing one is made first, with mode 0700.
 func OpenSubdir(dirfd int, name string, create bool) (int, error) {
 	if create {
-		if err := MkdirAt(dirfd, name, 0o700); err != nil && !errors.Is(err, syscall.EEXIST) {
+		if err := MkdirAt(dirfd, name, 0o700); err != nil && !errors.Is(err, posix.EEXIST) {
 			return -1, err
 		}
 	}
@@ -22,9 +21,9 @@ func OpenSubdir(dirfd int, name string, create bool) (int, error) {
 // OpenKept opens the file name below dirfd for reading and writing, and makes it with mode 0600 if it is missing. On a
 // read-only file system it is opened for reading.
 func OpenKept(dirfd int, name string) (int, error) {
-	fd, err := OpenAt(dirfd, name, unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
-	if errors.Is(err, unix.EROFS) {
-		return OpenAt(dirfd, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	fd, err := OpenAt(dirfd, name, posix.O_RDWR|posix.O_CREAT|posix.O_NONBLOCK, 0o600)
+	if errors.Is(err, posix.EROFS) {
+		return OpenAt(dirfd, name, posix.O_RDONLY|posix.O_NONBLOCK, 0)
 	}
 	return fd, err
 }
@@ -32,7 +31,7 @@ func OpenKept(dirfd int, name string) (int, error) {
 // ReadOnly tells whether nothing can be written to the file system behind fd.
 func ReadOnly(fd int) bool {
 	s, err := Statfs(fd)
-	return err == nil && s.Flags&unix.ST_RDONLY != 0
+	return err == nil && s.Flags&posix.ST_RDONLY != 0
 }
 
 // OpenRegular opens a regular file for reading. It refuses anything else, and
@@ -44,7 +43,7 @@ func OpenRegular(dirfd int, name string) (int, error) {
 
 // OpenRegularStat is [OpenRegular] that keeps the stat.
 func OpenRegularStat(dirfd int, name string) (int, Stat, error) {
-	fd, err := OpenAt(dirfd, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	fd, err := OpenAt(dirfd, name, posix.O_RDONLY|posix.O_NONBLOCK, 0)
 	if err != nil {
 		return -1, Stat{}, err
 	}
@@ -82,7 +81,7 @@ func ReadSmall(dirfd int, name string, limit int64) ([]byte, error) {
 // data is written, and its error ends the call. The file is not synced.
 func ReplaceFile(dirfd int, name string, data []byte, opened func() error) error {
 	tmp := name + ".new"
-	fd, err := OpenAt(dirfd, tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC, 0o600)
+	fd, err := OpenAt(dirfd, tmp, posix.O_WRONLY|posix.O_CREAT|posix.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -106,7 +105,7 @@ func ReplaceFile(dirfd int, name string, data []byte, opened func() error) error
 func WriteFull(fd int, buf []byte) error {
 	for len(buf) > 0 {
 		n := 0
-		err := retry(func() (err error) { n, err = unix.Write(fd, buf); return err })
+		err := retry(func() (err error) { n, err = posix.Write(fd, buf); return err })
 		if err != nil {
 			return pathErr("write", "", err)
 		}
@@ -118,8 +117,7 @@ func WriteFull(fd int, buf []byte) error {
 // Apart tells whether nothing can be renamed or linked between the directories behind a and b:
 // they are in different mounts, or on different file systems. It changes nothing.
 func Apart(a, b int) bool {
-	// The kernel compares the mounts before it refuses to rename a directory to itself.
-	if errors.Is(retry(func() error { return unix.Renameat2(a, ".", b, ".", 0) }), unix.EXDEV) {
+	if posix.Apart(a, b) {
 		return true
 	}
 	sa, err := StatFD(a)
@@ -137,17 +135,17 @@ func Apart(a, b int) bool {
 // it is called with the descriptor of a regular file or a directory. EEXIST if
 // the name is taken; after another error what is half made is still there.
 func MakeAt(dirfd int, name string, mode uint32, target string, fill func(fd int) error) (int, error) {
-	flags, err := unix.O_PATH, error(nil)
-	switch mode & unix.S_IFMT {
-	case unix.S_IFREG:
-		flags = unix.O_RDWR | unix.O_CREAT | unix.O_EXCL
-	case unix.S_IFDIR:
-		flags |= unix.O_DIRECTORY
+	flags, err := posix.O_PATH, error(nil)
+	switch mode & posix.S_IFMT {
+	case posix.S_IFREG:
+		flags = posix.O_RDWR | posix.O_CREAT | posix.O_EXCL
+	case posix.S_IFDIR:
+		flags |= posix.O_DIRECTORY
 		err = MkdirAt(dirfd, name, 0o700)
-	case unix.S_IFLNK:
+	case posix.S_IFLNK:
 		err, fill = SymlinkAt(target, dirfd, name), nil
 	default:
-		err, fill = MknodAt(dirfd, name, mode&unix.S_IFMT|0o600), nil
+		err, fill = MknodAt(dirfd, name, mode&posix.S_IFMT|0o600), nil
 	}
 	if err != nil {
 		return -1, err
@@ -166,7 +164,7 @@ func MakeAt(dirfd int, name string, mode uint32, target string, fill func(fd int
 // CannotClone tells whether err, which [CloneFD] returned, says that these two
 // files cannot share their extents: the caller copies them instead.
 func CannotClone(err error) bool {
-	for _, e := range []syscall.Errno{unix.EOPNOTSUPP, unix.EXDEV, unix.EINVAL, unix.ENOTTY, unix.EPERM, unix.ETXTBSY, unix.ENOSYS} {
+	for _, e := range []posix.Errno{posix.EOPNOTSUPP, posix.EXDEV, posix.EINVAL, posix.ENOTTY, posix.EPERM, posix.ETXTBSY, posix.ENOSYS} {
 		if errors.Is(err, e) {
 			return true
 		}

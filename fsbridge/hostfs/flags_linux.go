@@ -3,9 +3,8 @@ package hostfs
 import (
 	"encoding/binary"
 	"errors"
-	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // FlagsName is what a file's flags (chattr) are called where they are kept among its attributes. No file
@@ -26,7 +25,7 @@ const flagNoCow = 0x800000
 func WithFlags(list []Xattr, fd int) []Xattr {
 	flags := uint32(0)
 	_ = readable(fd, func(fd int) (err error) {
-		flags, err = unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS)
+		flags, err = posix.Flags(fd)
 		return err
 	})
 	if flags &= keptFlags; flags == 0 {
@@ -45,13 +44,13 @@ func SetFlagsFD(fd int, list []Xattr) {
 		}
 	}
 	_ = readable(fd, func(fd int) error {
-		have, err := unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS)
+		have, err := posix.Flags(fd)
 		if err != nil || have&keptFlags == want {
 			return err
 		}
-		err = unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, int(have&^keptFlags|want))
+		err = posix.SetFlags(fd, uint32(have&^keptFlags|want))
 		if err != nil && want&flagNoCow != 0 { // only an empty file can get that one
-			err = unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, int(have&^(keptFlags&^flagNoCow)|want&^flagNoCow))
+			err = posix.SetFlags(fd, uint32(have&^(keptFlags&^flagNoCow)|want&^flagNoCow))
 		}
 		return err
 	})
@@ -59,12 +58,12 @@ func SetFlagsFD(fd int, list []Xattr) {
 
 // readable calls f with fd, or with a descriptor for reading if fd is O_PATH.
 func readable(fd int, f func(fd int) error) error {
-	if err := f(fd); !errors.Is(err, syscall.EBADF) {
+	if err := f(fd); !errors.Is(err, posix.EBADF) {
 		return err
 	}
-	n, err := ReopenFD(fd, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOATIME)
+	n, err := ReopenFD(fd, posix.O_RDONLY|posix.O_NONBLOCK|posix.O_NOATIME)
 	if err != nil {
-		n, err = ReopenFD(fd, unix.O_RDONLY|unix.O_NONBLOCK)
+		n, err = ReopenFD(fd, posix.O_RDONLY|posix.O_NONBLOCK)
 	}
 	if err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"path"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Hidden are paths below a root that nobody may reach: nothing leads to what is
@@ -54,13 +54,13 @@ func NewHidden(root *Root, paths []string) (*Hidden, error) {
 }
 
 func (h *Hidden) hold(root *Root, path string) (ID, bool) {
-	fd, err := root.OpenPath(path, unix.O_PATH|unix.O_NOFOLLOW)
+	fd, err := root.OpenPath(path, posix.O_PATH|posix.O_NOFOLLOW)
 	if err != nil {
 		return ID{}, false
 	}
 	st, err := StatFD(fd)
 	if err != nil {
-		_ = unix.Close(fd)
+		_ = Close(fd)
 		return ID{}, false
 	}
 	h.fds = append(h.fds, fd)
@@ -73,7 +73,7 @@ func (h *Hidden) Close() {
 		return
 	}
 	for _, fd := range h.fds {
-		_ = unix.Close(fd)
+		_ = Close(fd)
 	}
 	h.fds = nil
 }

@@ -2,9 +2,8 @@ package hostfs
 
 import (
 	"errors"
-	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // copyBytes is how much is copied through memory at a time.
@@ -17,11 +16,11 @@ func NextData(fd int, off, size int64) (start, end int64, err error) {
 	if off >= size {
 		return size, size, nil
 	}
-	start, err = unix.Seek(fd, off, unix.SEEK_DATA)
+	start, err = posix.Seek(fd, off, posix.SEEK_DATA)
 	switch {
-	case errors.Is(err, syscall.ENXIO):
+	case errors.Is(err, posix.ENXIO):
 		return size, size, nil
-	case errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP):
+	case errors.Is(err, posix.EINVAL) || errors.Is(err, posix.EOPNOTSUPP):
 		return off, size, nil
 	case err != nil:
 		return 0, 0, pathErr("seek data", "", err)
@@ -29,8 +28,8 @@ func NextData(fd int, off, size int64) (start, end int64, err error) {
 	if start >= size {
 		return size, size, nil
 	}
-	end, err = unix.Seek(fd, start, unix.SEEK_HOLE)
-	if errors.Is(err, syscall.ENXIO) { // somebody has shortened the file in between
+	end, err = posix.Seek(fd, start, posix.SEEK_HOLE)
+	if errors.Is(err, posix.ENXIO) { // somebody has shortened the file in between
 		return size, size, nil
 	}
 	if err != nil {
@@ -64,7 +63,7 @@ func DataBytes(fd int, off, end int64) (n int64, err error) {
 // returns EOPNOTSUPP where the file system cannot.
 func PunchHole(fd int, off, length int64) error {
 	return pathErr("punch hole", "", retry(func() error {
-		return unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, length)
+		return posix.Fallocate(fd, posix.FALLOC_FL_PUNCH_HOLE|posix.FALLOC_FL_KEEP_SIZE, off, length)
 	}))
 }
 

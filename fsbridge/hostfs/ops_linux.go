@@ -5,21 +5,19 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
-	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // ClearUmask sets the process's umask to zero, so that modes given to this
 // package are the modes that files get. Call it once at program start, before
 // any other goroutine creates files. It returns the umask that was, for the
 // programs that are started.
-func ClearUmask() int { return unix.Umask(0) }
+func ClearUmask() int { return posix.Umask(0) }
 
 // SetUmask puts back what [ClearUmask] returned: for programs that are started, once
 // this one makes no files itself any more.
-func SetUmask(mask int) { unix.Umask(mask) }
+func SetUmask(mask int) { posix.Umask(mask) }
 
 func pathErr(op, name string, err error) error {
 	if err == nil {
@@ -39,13 +37,11 @@ func linkErr(op, oldName, newName string, err error) error {
 func retry(f func() error) error {
 	for {
 		err := f()
-		if !errors.Is(err, syscall.EINTR) {
+		if !errors.Is(err, posix.EINTR) {
 			return err
 		}
 	}
 }
-
-const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_SYMLINKS
 
 // OpenKnown is [OpenVerified] that keeps the stat: the name is the file id, else the error
 // is ESTALE.
@@ -57,7 +53,7 @@ func OpenKnown(dirfd int, name string, id ID, flags int) (int, Stat, error) {
 	fd, st, err := Described(fd)
 	if err == nil && st.ID != id {
 		_ = Close(fd)
-		return -1, st, syscall.ESTALE
+		return -1, st, posix.ESTALE
 	}
 	return fd, st, err
 }
@@ -81,7 +77,7 @@ func OpenAt(dirfd int, name string, flags int, mode uint32) (int, error) {
 	}
 	fd := -1
 	err := retry(func() (err error) {
-		fd, err = unix.Openat(dirfd, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_LARGEFILE, mode)
+		fd, err = posix.Openat(dirfd, name, flags|posix.O_NOFOLLOW|posix.O_LARGEFILE, mode)
 		return err
 	})
 	if meetsLease(err, flags) {
@@ -97,7 +93,7 @@ func OpenAt(dirfd int, name string, flags int, mode uint32) (int, error) {
 // the inode id; otherwise it returns an error wrapping [ErrChanged] and ESTALE.
 func OpenVerified(dirfd int, name string, id ID, flags int) (int, error) {
 	fd, _, err := OpenKnown(dirfd, name, id, flags)
-	if err == syscall.ESTALE {
+	if err == posix.ESTALE {
 		err = pathErr("open", name, errors.Join(ErrChanged, err))
 	}
 	return fd, err
@@ -106,13 +102,13 @@ func OpenVerified(dirfd int, name string, id ID, flags int) (int, error) {
 // OpenDirAt opens the directory name below dirfd for use as a dirfd and for
 // [ReadDir]. It never follows a symlink (ENOTDIR).
 func OpenDirAt(dirfd int, name string) (int, error) {
-	return OpenAt(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	return OpenAt(dirfd, name, posix.O_RDONLY|posix.O_DIRECTORY, 0)
 }
 
 // OpenDirPathAt opens the directory name below dirfd with O_PATH: no read
 // permission is needed, and the descriptor serves only as a dirfd.
 func OpenDirPathAt(dirfd int, name string) (int, error) {
-	return OpenAt(dirfd, name, unix.O_PATH|unix.O_DIRECTORY, 0)
+	return OpenAt(dirfd, name, posix.O_PATH|posix.O_DIRECTORY, 0)
 }
 
 // OpenTmpfile makes a file without a name in the directory behind dirfd
@@ -121,7 +117,7 @@ func OpenDirPathAt(dirfd int, name string) (int, error) {
 func OpenTmpfile(dirfd, flags int, mode uint32) (int, error) {
 	fd := -1
 	err := retry(func() (err error) {
-		fd, err = unix.Openat(dirfd, ".", flags|unix.O_TMPFILE|unix.O_CLOEXEC|unix.O_LARGEFILE, mode)
+		fd, err = posix.Openat(dirfd, ".", flags|posix.O_TMPFILE|posix.O_LARGEFILE, mode)
 		return err
 	})
 	if err != nil {
@@ -132,7 +128,7 @@ func OpenTmpfile(dirfd, flags int, mode uint32) (int, error) {
 
 // OpenSelf opens the directory behind dirfd once more, with its own position.
 func OpenSelf(dirfd, flags int) (int, error) {
-	fd, err := openat2(dirfd, ".", flags|unix.O_DIRECTORY)
+	fd, err := openBeneath(dirfd, ".", flags|posix.O_DIRECTORY)
 	if err != nil {
 		return -1, pathErr("open", ".", err)
 	}
@@ -142,31 +138,30 @@ func OpenSelf(dirfd, flags int) (int, error) {
 // SyncFS writes to the disk what is in the file system of the directory behind dirfd, which may be
 // O_PATH. Where we may not read the directory, it does so with every file system.
 func SyncFS(dirfd int) error {
-	fd, err := OpenSelf(dirfd, unix.O_RDONLY)
-	if errors.Is(err, unix.EACCES) {
-		unix.Sync()
+	fd, err := OpenSelf(dirfd, posix.O_RDONLY)
+	if errors.Is(err, posix.EACCES) {
+		posix.Sync()
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return errors.Join(unix.Syncfs(fd), Close(fd))
+	return errors.Join(posix.Syncfs(fd), Close(fd))
 }
 
-// ReopenFD opens the inode behind fd once more with other flags, through
-// /proc/self/fd. It works for an unlinked file.
+// ReopenFD opens the inode behind fd once more with other flags. It works for
+// an unlinked file.
 func ReopenFD(fd, flags int) (int, error) {
-	path := procPath(fd)
 	n := -1
 	err := retry(func() (err error) {
-		n, err = unix.Open(path, flags|unix.O_CLOEXEC, 0)
+		n, err = posix.Reopen(fd, flags)
 		return err
 	})
 	if meetsLease(err, flags) {
 		return reopenLeased(fd, flags)
 	}
 	if err != nil {
-		return -1, pathErr("reopen", path, err)
+		return -1, pathErr("reopen", described(fd), err)
 	}
 	return n, nil
 }
@@ -174,22 +169,23 @@ func ReopenFD(fd, flags int) (int, error) {
 // NameOf returns the name by which the directory behind fd is reached now. Where it was removed, or is the root, the name leads nowhere: look whether
 // it leads to the directory.
 func NameOf(fd int) (string, error) {
-	at, err := os.Readlink(procPath(fd))
-	return filepath.Base(at), err
+	at, err := posix.PathOf(fd)
+	return filepath.Base(at), pathErr("name", described(fd), err)
 }
 
-func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+// described names a descriptor in errors.
+func described(fd int) string { return "descriptor " + strconv.Itoa(fd) }
 
 // Close closes a descriptor. EINTR counts as closed, as on Linux it is.
 func Close(fd int) error {
-	err := unix.Close(fd)
-	if errors.Is(err, syscall.EINTR) {
+	err := posix.Close(fd)
+	if errors.Is(err, posix.EINTR) {
 		return nil
 	}
 	return pathErr("close", "", err)
 }
 
-func fromUnix(u *unix.Stat_t) Stat {
+func fromUnix(u *posix.Stat_t) Stat {
 	return Stat{
 		ID:   ID{Dev: u.Dev, Ino: u.Ino},
 		Mode: u.Mode, Nlink: uint64(u.Nlink), UID: u.Uid, GID: u.Gid, Rdev: u.Rdev,
@@ -203,8 +199,8 @@ func StatAt(dirfd int, name string) (Stat, error) {
 	if err := CheckName(name); err != nil {
 		return Stat{}, pathErr("stat", name, err)
 	}
-	var u unix.Stat_t
-	err := retry(func() error { return unix.Fstatat(dirfd, name, &u, unix.AT_SYMLINK_NOFOLLOW) })
+	var u posix.Stat_t
+	err := retry(func() error { return posix.Fstatat(dirfd, name, &u) })
 	if err != nil {
 		return Stat{}, pathErr("stat", name, err)
 	}
@@ -213,8 +209,8 @@ func StatAt(dirfd int, name string) (Stat, error) {
 
 // StatFD describes the inode behind fd, which may be an O_PATH descriptor.
 func StatFD(fd int) (Stat, error) {
-	var u unix.Stat_t
-	if err := retry(func() error { return unix.Fstat(fd, &u) }); err != nil {
+	var u posix.Stat_t
+	if err := retry(func() error { return posix.Fstat(fd, &u) }); err != nil {
 		return Stat{}, pathErr("fstat", "", err)
 	}
 	return fromUnix(&u), nil
@@ -222,22 +218,22 @@ func StatFD(fd int) (Stat, error) {
 
 // MkdirAt creates a directory.
 func MkdirAt(dirfd int, name string, mode uint32) error {
-	return named("mkdir", name, func() error { return unix.Mkdirat(dirfd, name, mode) })
+	return named("mkdir", name, func() error { return posix.Mkdirat(dirfd, name, mode) })
 }
 
 // MknodAt creates a FIFO, a socket or an empty regular file: mode holds the
 // S_IFMT bits. Device nodes are refused with EPERM.
 func MknodAt(dirfd int, name string, mode uint32) error {
-	switch mode & syscall.S_IFMT {
-	case syscall.S_IFCHR, syscall.S_IFBLK:
-		return pathErr("mknod", name, syscall.EPERM)
+	switch mode & posix.S_IFMT {
+	case posix.S_IFCHR, posix.S_IFBLK:
+		return pathErr("mknod", name, posix.EPERM)
 	}
-	return named("mknod", name, func() error { return unix.Mknodat(dirfd, name, mode, 0) })
+	return named("mknod", name, func() error { return posix.Mknodat(dirfd, name, mode) })
 }
 
 // WriteNewAt creates a regular file with a content.
 func WriteNewAt(dirfd int, name, content string, mode uint32) error {
-	fd, err := OpenAt(dirfd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, mode)
+	fd, err := OpenAt(dirfd, name, posix.O_WRONLY|posix.O_CREAT|posix.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
@@ -247,7 +243,7 @@ func WriteNewAt(dirfd int, name, content string, mode uint32) error {
 
 // SymlinkAt creates the symlink name with the given target text.
 func SymlinkAt(target string, dirfd int, name string) error {
-	return named("symlink", name, func() error { return unix.Symlinkat(target, dirfd, name) })
+	return named("symlink", name, func() error { return posix.Symlinkat(target, dirfd, name) })
 }
 
 // ReadlinkAt returns the target text of the symlink name.
@@ -258,7 +254,7 @@ func ReadlinkAt(dirfd int, name string) (string, error) {
 	for size := 256; ; size *= 2 {
 		buf := make([]byte, size)
 		n := 0
-		err := retry(func() (err error) { n, err = unix.Readlinkat(dirfd, name, buf); return err })
+		err := retry(func() (err error) { n, err = posix.Readlinkat(dirfd, name, buf); return err })
 		if err != nil {
 			return "", pathErr("readlink", name, err)
 		}
@@ -275,7 +271,7 @@ func LinkAt(oldDir int, oldName string, newDir int, newName string) error {
 		return linkErr("link", oldName, newName, err)
 	}
 	return linkErr("link", oldName, newName, retry(func() error {
-		return unix.Linkat(oldDir, oldName, newDir, newName, 0)
+		return posix.Linkat(oldDir, oldName, newDir, newName)
 	}))
 }
 
@@ -285,8 +281,8 @@ func LinkFD(fd, newDir int, newName string) error {
 	if err := CheckName(newName); err != nil {
 		return linkErr("link", "", newName, err)
 	}
-	return linkErr("link", procPath(fd), newName, retry(func() error {
-		return unix.Linkat(unix.AT_FDCWD, procPath(fd), newDir, newName, unix.AT_SYMLINK_FOLLOW)
+	return linkErr("link", described(fd), newName, retry(func() error {
+		return posix.Flinkat(fd, newDir, newName)
 	}))
 }
 
@@ -297,18 +293,18 @@ func RenameAt(oldDir int, oldName string, newDir int, newName string, flags uint
 		return linkErr("rename", oldName, newName, err)
 	}
 	return linkErr("rename", oldName, newName, retry(func() error {
-		return unix.Renameat2(oldDir, oldName, newDir, newName, uint(flags))
+		return posix.Renameat(oldDir, oldName, newDir, newName, uint(flags))
 	}))
 }
 
 // UnlinkAt removes a name that is not a directory.
 func UnlinkAt(dirfd int, name string) error {
-	return named("unlink", name, func() error { return unix.Unlinkat(dirfd, name, 0) })
+	return named("unlink", name, func() error { return posix.Unlinkat(dirfd, name, false) })
 }
 
 // RmdirAt removes an empty directory.
 func RmdirAt(dirfd int, name string) error {
-	return named("rmdir", name, func() error { return unix.Unlinkat(dirfd, name, unix.AT_REMOVEDIR) })
+	return named("rmdir", name, func() error { return posix.Unlinkat(dirfd, name, true) })
 }
 
 func named(op, name string, f func() error) error {
@@ -318,41 +314,26 @@ func named(op, name string, f func() error) error {
 	return pathErr(op, name, retry(f))
 }
 
-// withPath runs f on a /proc/self/fd path of name's inode, which is opened
-// with O_PATH first, so that a symlink is never followed.
+// withPath runs f on a descriptor of name's inode, which is opened
+// with O_PATH, so that a symlink is never followed.
 func withPath(op string, dirfd int, name string, f func(fd int) error) error {
-	fd, err := OpenAt(dirfd, name, unix.O_PATH, 0)
+	fd, err := OpenAt(dirfd, name, posix.O_PATH, 0)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
+	defer func() { _ = Close(fd) }()
 	return pathErr(op, name, retry(func() error { return f(fd) }))
 }
 
 // ChmodAt sets the twelve permission bits of name. A symlink gives EOPNOTSUPP.
 func ChmodAt(dirfd int, name string, mode uint32) error {
-	return withPath("chmod", dirfd, name, func(fd int) error { return chmodFD(fd, mode) })
+	return withPath("chmod", dirfd, name, func(fd int) error { return posix.Chmod(fd, mode&0o7777) })
 }
 
 // ChmodFD sets the twelve permission bits of the inode behind fd, which may be
 // an O_PATH descriptor.
 func ChmodFD(fd int, mode uint32) error {
-	return pathErr("chmod", "", retry(func() error { return chmodFD(fd, mode) }))
-}
-
-func chmodFD(fd int, mode uint32) error {
-	err := unix.Fchmod(fd, mode&07777)
-	if errors.Is(err, syscall.EBADF) { // an O_PATH descriptor
-		if unix.Fchmodat(fd, "", mode&07777, unix.AT_EMPTY_PATH) == nil { // fchmodat2, Linux 6.6
-			return nil
-		}
-		st, serr := StatFD(fd)
-		if serr == nil && st.IsSymlink() {
-			return syscall.EOPNOTSUPP
-		}
-		return unix.Chmod(procPath(fd), mode&07777)
-	}
-	return err
+	return pathErr("chmod", "", retry(func() error { return posix.Chmod(fd, mode&0o7777) }))
 }
 
 // KillPriv clears setuid, and setgid where it means execution, as the kernel does after
@@ -362,9 +343,9 @@ func KillPriv(fd int) error {
 	if err != nil {
 		return err
 	}
-	clear := st.Mode & unix.S_ISUID
-	if st.Mode&unix.S_IXGRP != 0 {
-		clear |= st.Mode & unix.S_ISGID
+	clear := st.Mode & posix.S_ISUID
+	if st.Mode&posix.S_IXGRP != 0 {
+		clear |= st.Mode & posix.S_ISGID
 	}
 	if clear == 0 || !st.IsRegular() {
 		return nil
@@ -376,47 +357,31 @@ func KillPriv(fd int) error {
 // leaves one as it is.
 func ChownFD(fd, uid, gid int) error {
 	return pathErr("chown", "", retry(func() error {
-		return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH)
+		return posix.Chown(fd, uid, gid)
 	}))
 }
 
-func timespec(ns int64) unix.Timespec {
+func timespec(ns int64) posix.Timespec {
 	switch ns {
 	case TimeOmit:
-		return unix.Timespec{Nsec: unix.UTIME_OMIT}
+		return posix.Timespec{Nsec: posix.UTIME_OMIT}
 	case TimeNow:
-		return unix.Timespec{Nsec: unix.UTIME_NOW}
+		return posix.Timespec{Nsec: posix.UTIME_NOW}
 	}
 	sec, nsec := Seconds(ns)
-	return unix.Timespec{Sec: sec, Nsec: nsec}
+	return posix.Timespec{Sec: sec, Nsec: nsec}
 }
 
 // UtimesFD sets access and modification time of the inode behind fd, which may
 // be O_PATH, in nanoseconds since the epoch, or [TimeOmit] or [TimeNow].
 func UtimesFD(fd int, atime, mtime int64) error {
-	ts := [2]unix.Timespec{timespec(atime), timespec(mtime)}
-	return pathErr("utimes", "", retry(func() error {
-		empty := [1]byte{}
-		err := utimensat(fd, &empty[0], &ts, unix.AT_EMPTY_PATH)
-		if errors.Is(err, syscall.EINVAL) { // before Linux 5.8
-			err = utimensat(fd, nil, &ts, 0)
-		}
-		return err
-	}))
-}
-
-func utimensat(fd int, path *byte, ts *[2]unix.Timespec, flags int) error {
-	_, _, e := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), uintptr(unsafe.Pointer(path)),
-		uintptr(unsafe.Pointer(ts)), uintptr(flags), 0, 0)
-	if e != 0 {
-		return e
-	}
-	return nil
+	ts := [2]posix.Timespec{timespec(atime), timespec(mtime)}
+	return pathErr("utimes", "", retry(func() error { return posix.Utimens(fd, &ts) }))
 }
 
 // Statfs describes the file system that holds fd.
-func Statfs(fd int) (unix.Statfs_t, error) {
-	var s unix.Statfs_t
-	err := retry(func() error { return unix.Fstatfs(fd, &s) })
+func Statfs(fd int) (posix.Statfs_t, error) {
+	var s posix.Statfs_t
+	err := retry(func() error { return posix.Fstatfs(fd, &s) })
 	return s, pathErr("statfs", "", err)
 }

@@ -2,9 +2,8 @@ package hostfs
 
 import (
 	"errors"
-	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // RenameNew renames and never replaces anything (EEXIST). Every rename of ours to a
@@ -16,7 +15,7 @@ import (
 // at the new name: somebody else can come in between, but a rename replaces no
 // directory that has something in it.
 func RenameNew(oldDir int, oldName string, newDir int, newName string) error {
-	err := RenameAt(oldDir, oldName, newDir, newName, unix.RENAME_NOREPLACE)
+	err := RenameAt(oldDir, oldName, newDir, newName, posix.RENAME_NOREPLACE)
 	if !unknownFlag(err) {
 		return err
 	}
@@ -26,7 +25,7 @@ func RenameNew(oldDir int, oldName string, newDir int, newName string) error {
 // unknownFlag tells whether renameat2 may have failed since the file system does
 // not know the flag. EINVAL has another meaning, too, but a second try says it again.
 func unknownFlag(err error) bool {
-	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP)
+	return errors.Is(err, posix.EINVAL) || errors.Is(err, posix.ENOSYS) || errors.Is(err, posix.EOPNOTSUPP)
 }
 
 // renameSlowly is RenameNew where renameat2 has no flags.
@@ -42,14 +41,14 @@ func renameSlowly(oldDir int, oldName string, newDir int, newName string) error 
 				return errors.Join(err, UnlinkAt(newDir, newName))
 			}
 			return nil
-		case errors.Is(err, unix.EEXIST), errors.Is(err, unix.EXDEV):
+		case errors.Is(err, posix.EEXIST), errors.Is(err, posix.EXDEV):
 			return err
 		}
 	}
 	switch _, err := StatAt(newDir, newName); {
 	case err == nil:
-		return linkErr("rename", oldName, newName, syscall.EEXIST)
-	case !errors.Is(err, unix.ENOENT):
+		return linkErr("rename", oldName, newName, posix.EEXIST)
+	case !errors.Is(err, posix.ENOENT):
 		return err
 	}
 	return RenameAt(oldDir, oldName, newDir, newName, 0)

@@ -2,9 +2,8 @@ package hostfs
 
 import (
 	"errors"
-	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // An ordinary user is denied what the mode of their own file denies to its owner.
@@ -16,7 +15,7 @@ import (
 // runs f again. given tells that the mode was changed and what it was: it is not
 // changed back. Where the mode cannot be changed, f's error is returned.
 func AllowFD(fd int, bits uint32, f func() error) (was uint32, given bool, err error) {
-	if err = f(); !errors.Is(err, syscall.EACCES) {
+	if err = f(); !errors.Is(err, posix.EACCES) {
 		return 0, false, err
 	}
 	if was, given = give(fd, bits); given {
@@ -27,10 +26,10 @@ func AllowFD(fd int, bits uint32, f func() error) (was uint32, given bool, err e
 
 // AllowAt is [AllowFD] for name below dirfd.
 func AllowAt(dirfd int, name string, bits uint32, f func() error) (was uint32, given bool, err error) {
-	if err = f(); !errors.Is(err, syscall.EACCES) {
+	if err = f(); !errors.Is(err, posix.EACCES) {
 		return 0, false, err
 	}
-	fd, oerr := OpenAt(dirfd, name, unix.O_PATH, 0)
+	fd, oerr := OpenAt(dirfd, name, posix.O_PATH, 0)
 	if oerr != nil {
 		return 0, false, err
 	}
@@ -55,7 +54,7 @@ func give(fd int, bits uint32) (was uint32, given bool) {
 // error ends the call.
 func LentFD(fd int, bits uint32, ready, f func() error) error {
 	err := f()
-	if !errors.Is(err, syscall.EACCES) {
+	if !errors.Is(err, posix.EACCES) {
 		return err
 	}
 	if st, serr := StatFD(fd); serr != nil || st.Mode&bits == bits {
@@ -77,10 +76,10 @@ func LentFD(fd int, bits uint32, ready, f func() error) error {
 // deny itself to its owner: see [LentFD].
 func ReopenLent(fd, flags int, ready func() error) (int, error) {
 	bits := uint32(0o400)
-	switch flags & unix.O_ACCMODE {
-	case unix.O_WRONLY:
+	switch flags & posix.O_ACCMODE {
+	case posix.O_WRONLY:
 		bits = 0o200
-	case unix.O_RDWR:
+	case posix.O_RDWR:
 		bits = 0o600
 	}
 	again := -1

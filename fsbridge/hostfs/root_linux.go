@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Root is an open directory below which everything happens: a working folder
@@ -24,7 +23,7 @@ type Root struct {
 func OpenRoot(path string) (*Root, error) {
 	fd := -1
 	err := retry(func() (err error) {
-		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		fd, err = posix.Open(path, posix.O_RDONLY|posix.O_DIRECTORY, 0)
 		return err
 	})
 	if err != nil {
@@ -32,7 +31,7 @@ func OpenRoot(path string) (*Root, error) {
 	}
 	st, err := StatFD(fd)
 	if err != nil {
-		_ = unix.Close(fd)
+		_ = Close(fd)
 		return nil, err
 	}
 	return &Root{path: path, fd: fd, stat: st}, nil
@@ -67,18 +66,18 @@ func OpenBeneath(dirfd int, path string, flags int) (int, error) {
 		return -1, pathErr("open", path, err)
 	}
 	if len(parts) == 0 {
-		return openat2(dirfd, ".", flags)
+		return openBeneath(dirfd, ".", flags)
 	}
 	cur := dirfd
 	for {
 		piece, rest := firstPiece(parts)
 		f := flags
 		if len(rest) > 0 {
-			f = unix.O_PATH | unix.O_DIRECTORY
+			f = posix.O_PATH | posix.O_DIRECTORY
 		}
-		fd, err := openat2(cur, piece, f)
+		fd, err := openBeneath(cur, piece, f)
 		if cur != dirfd {
-			_ = unix.Close(cur)
+			_ = Close(cur)
 		}
 		if err != nil {
 			return -1, pathErr("open", path, err)
@@ -103,25 +102,9 @@ func firstPiece(parts []string) (piece string, rest []string) {
 	return strings.Join(parts, "/"), nil
 }
 
-func openat2(dirfd int, path string, flags int) (int, error) {
-	how := unix.OpenHow{
-		Flags:   uint64(uint32(flags)) | unix.O_CLOEXEC,
-		Resolve: resolve,
-	}
-	if flags&unix.O_PATH != 0 {
-		how.Flags |= unix.O_NOFOLLOW
-	}
-	var fd int
-	for range 128 {
-		var err error
-		fd, err = unix.Openat2(dirfd, path, &how)
-		// EAGAIN: a rename somewhere raced with the walk (openat2(2)).
-		if errors.Is(err, syscall.EINTR) || errors.Is(err, syscall.EAGAIN) {
-			continue
-		}
-		return fd, err
-	}
-	return -1, syscall.EAGAIN
+func openBeneath(dirfd int, path string, flags int) (fd int, err error) {
+	err = retry(func() error { fd, err = posix.OpenBeneath(dirfd, path, flags); return err })
+	return fd, err
 }
 
 // Describe renders an error of this package for people: what was tried and the

@@ -3,7 +3,7 @@ package hostfs
 import (
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Walk calls f for everything in the folder that can be read, until f returns false.
@@ -16,7 +16,7 @@ func (r *Root) Walk(f func(dir []string, name string, st *Stat) bool) error {
 	for len(paths) > 0 {
 		dir := paths[len(paths)-1]
 		paths = paths[:len(paths)-1]
-		fd, err := r.OpenPath(strings.Join(dir, "/"), unix.O_RDONLY|unix.O_DIRECTORY)
+		fd, err := r.OpenPath(strings.Join(dir, "/"), posix.O_RDONLY|posix.O_DIRECTORY)
 		if err != nil {
 			continue // not ours to read, so nothing of ours is in it
 		}

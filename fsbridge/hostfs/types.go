@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // NameMax is the longest path component in bytes (NAME_MAX of Linux).
@@ -23,7 +24,7 @@ var ErrChanged = errors.New("hostfs: another file has taken this name")
 // CannotLook tells whether err says that nothing can be looked at under a name: what was
 // there is removed, replaced or closed to us.
 func CannotLook(err error) bool {
-	for _, e := range []error{syscall.ENOENT, syscall.ENOTDIR, syscall.ELOOP, syscall.EACCES, syscall.ESTALE, ErrName} {
+	for _, e := range []error{posix.ENOENT, posix.ENOTDIR, posix.ELOOP, posix.EACCES, posix.ESTALE, ErrName} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -37,11 +38,11 @@ func CannotLook(err error) bool {
 func CheckName(name string) error {
 	switch {
 	case len(name) > NameMax:
-		return fmt.Errorf("%w: %d bytes: %w", ErrName, len(name), syscall.ENAMETOOLONG)
+		return fmt.Errorf("%w: %d bytes: %w", ErrName, len(name), posix.ENAMETOOLONG)
 	case name == "" || name == "." || name == "..":
-		return fmt.Errorf("%w: %q: %w", ErrName, name, syscall.EINVAL)
+		return fmt.Errorf("%w: %q: %w", ErrName, name, posix.EINVAL)
 	case strings.IndexByte(name, '/') >= 0 || strings.IndexByte(name, 0) >= 0:
-		return fmt.Errorf("%w: %q: %w", ErrName, name, syscall.EINVAL)
+		return fmt.Errorf("%w: %q: %w", ErrName, name, posix.EINVAL)
 	}
 	return nil
 }
@@ -87,12 +88,12 @@ type Stat struct {
 }
 
 // Type returns the S_IFMT bits.
-func (s *Stat) Type() uint32 { return s.Mode & syscall.S_IFMT }
+func (s *Stat) Type() uint32 { return s.Mode & posix.S_IFMT }
 
 // IsDir, IsRegular and IsSymlink test the file type.
-func (s *Stat) IsDir() bool     { return s.Type() == syscall.S_IFDIR }
-func (s *Stat) IsRegular() bool { return s.Type() == syscall.S_IFREG }
-func (s *Stat) IsSymlink() bool { return s.Type() == syscall.S_IFLNK }
+func (s *Stat) IsDir() bool     { return s.Type() == posix.S_IFDIR }
+func (s *Stat) IsRegular() bool { return s.Type() == posix.S_IFREG }
+func (s *Stat) IsSymlink() bool { return s.Type() == posix.S_IFLNK }
 
 // ModTime returns Mtime as a [time.Time].
 func (s *Stat) ModTime() time.Time { return time.Unix(Seconds(s.Mtime)) }

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Walk calls f for everything below the directory behind dirfd (which may be
@@ -18,7 +17,7 @@ import (
 // depth directories, is passed to f but what is in it is left out. The walk holds
 // one descriptor for each level.
 func Walk(dirfd, depth int, f func(fd int, path string, d *Dirent) error) error {
-	fd, err := OpenSelf(dirfd, unix.O_RDONLY)
+	fd, err := OpenSelf(dirfd, posix.O_RDONLY)
 	if err != nil {
 		return err
 	}
@@ -43,7 +42,7 @@ func walk(fd int, prefix string, entries []Dirent, depth int, f func(fd int, pat
 		if err != nil {
 			return err
 		}
-		if depth <= 0 || d.Type != unix.DT_DIR && d.Type != unix.DT_UNKNOWN {
+		if depth <= 0 || d.Type != posix.DT_DIR && d.Type != posix.DT_UNKNOWN {
 			continue
 		}
 		sub, err := OpenDirAt(fd, d.Name)
@@ -96,10 +95,10 @@ func (r *remover) remove(dirfd int, name string, depth int) error {
 		return err
 	}
 	err := r.unlink(dirfd, name)
-	if err == nil || errors.Is(err, syscall.ENOENT) {
+	if err == nil || errors.Is(err, posix.ENOENT) {
 		return nil
 	}
-	if !errors.Is(err, syscall.EISDIR) && !errors.Is(err, syscall.EPERM) {
+	if !errors.Is(err, posix.EISDIR) && !errors.Is(err, posix.EPERM) {
 		return err
 	}
 	if err := RmdirAt(dirfd, name); err == nil {
@@ -107,7 +106,7 @@ func (r *remover) remove(dirfd int, name string, depth int) error {
 	}
 	fd := -1
 	_, _, err = AllowAt(dirfd, name, 0o700, func() (err error) { fd, err = OpenDirAt(dirfd, name); return err })
-	if errors.Is(err, syscall.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return nil
 	}
 	if err != nil {
@@ -127,7 +126,7 @@ func (r *remover) remove(dirfd int, name string, depth int) error {
 			return err
 		}
 	}
-	if err := RmdirAt(dirfd, name); err != nil && !errors.Is(err, syscall.ENOENT) {
+	if err := RmdirAt(dirfd, name); err != nil && !errors.Is(err, posix.ENOENT) {
 		return err
 	}
 	return nil
@@ -139,7 +138,7 @@ func (r *remover) moveUp(dirfd int, name string) error {
 		r.n++
 		to := fmt.Sprintf("deep.%d", r.n)
 		err := RenameNew(dirfd, name, r.top, to)
-		if errors.Is(err, syscall.EEXIST) {
+		if errors.Is(err, posix.EEXIST) {
 			continue
 		}
 		if err == nil {

@@ -4,28 +4,19 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"strconv"
-	"syscall"
-	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // XattrMax is the largest extended attribute value in bytes (XATTR_SIZE_MAX).
 const XattrMax = 64 << 10
-
-// xattrPath gives a path that names the inode below dirfd without following a
-// final symlink when used with the l*xattr calls.
-func xattrPath(dirfd int, name string) string {
-	return "/proc/self/fd/" + strconv.Itoa(dirfd) + "/" + name
-}
 
 // GetXattrAt reads one attribute of name itself into buf, as lgetxattr does: a
 // nil buf asks for the size.
 func GetXattrAt(dirfd int, name, attr string, buf []byte) (int, error) {
 	n := 0
 	err := named("getxattr", name, func() (err error) {
-		n, err = unix.Lgetxattr(xattrPath(dirfd, name), attr, buf)
+		n, err = posix.Getxattr(dirfd, name, attr, buf)
 		return err
 	})
 	return n, err
@@ -35,7 +26,7 @@ func GetXattrAt(dirfd int, name, attr string, buf []byte) (int, error) {
 func ListXattrAt(dirfd int, name string, buf []byte) (int, error) {
 	n := 0
 	err := named("listxattr", name, func() (err error) {
-		n, err = unix.Llistxattr(xattrPath(dirfd, name), buf)
+		n, err = posix.Listxattr(dirfd, name, buf)
 		return err
 	})
 	return n, err
@@ -55,14 +46,14 @@ func XattrNamesFD(fd int) ([]byte, error) {
 // XATTR_REPLACE.
 func SetXattrAt(dirfd int, name, attr string, value []byte, flags int) error {
 	return named("setxattr", name, func() error {
-		return unix.Lsetxattr(xattrPath(dirfd, name), attr, value, flags)
+		return posix.Setxattr(dirfd, name, attr, value, flags)
 	})
 }
 
 // RemoveXattrAt removes one attribute of name itself.
 func RemoveXattrAt(dirfd int, name, attr string) error {
 	return named("removexattr", name, func() error {
-		return unix.Lremovexattr(xattrPath(dirfd, name), attr)
+		return posix.Removexattr(dirfd, name, attr)
 	})
 }
 
@@ -71,49 +62,25 @@ func RemoveXattrAt(dirfd int, name, attr string) error {
 // GetXattrFD is [GetXattrAt] for a descriptor.
 func GetXattrFD(fd int, attr string, buf []byte) (int, error) {
 	n := 0
-	err := retry(func() (err error) {
-		n, err = unix.Fgetxattr(fd, attr, buf)
-		if errors.Is(err, syscall.EBADF) {
-			n, err = unix.Getxattr(procPath(fd), attr, buf)
-		}
-		return err
-	})
+	err := retry(func() (err error) { n, err = posix.Getxattr(fd, "", attr, buf); return err })
 	return n, pathErr("getxattr", attr, err)
 }
 
 // ListXattrFD is [ListXattrAt] for a descriptor.
 func ListXattrFD(fd int, buf []byte) (int, error) {
 	n := 0
-	err := retry(func() (err error) {
-		n, err = unix.Flistxattr(fd, buf)
-		if errors.Is(err, syscall.EBADF) {
-			n, err = unix.Listxattr(procPath(fd), buf)
-		}
-		return err
-	})
+	err := retry(func() (err error) { n, err = posix.Listxattr(fd, "", buf); return err })
 	return n, pathErr("listxattr", "", err)
 }
 
 // SetXattrFD is [SetXattrAt] for a descriptor.
 func SetXattrFD(fd int, attr string, value []byte, flags int) error {
-	return pathErr("setxattr", attr, retry(func() error {
-		err := unix.Fsetxattr(fd, attr, value, flags)
-		if errors.Is(err, syscall.EBADF) {
-			err = unix.Setxattr(procPath(fd), attr, value, flags)
-		}
-		return err
-	}))
+	return pathErr("setxattr", attr, retry(func() error { return posix.Setxattr(fd, "", attr, value, flags) }))
 }
 
 // RemoveXattrFD is [RemoveXattrAt] for a descriptor.
 func RemoveXattrFD(fd int, attr string) error {
-	return pathErr("removexattr", attr, retry(func() error {
-		err := unix.Fremovexattr(fd, attr)
-		if errors.Is(err, syscall.EBADF) {
-			err = unix.Removexattr(procPath(fd), attr)
-		}
-		return err
-	}))
+	return pathErr("removexattr", attr, retry(func() error { return posix.Removexattr(fd, "", attr) }))
 }
 
 // The attributes with which Linux shows access lists (acl(5)).
@@ -124,21 +91,7 @@ const (
 
 // HasDefaultACL tells whether the directory dirfd has a default access list, which says what is made in it
 // instead of umasks. It allocates nothing.
-func HasDefaultACL(dirfd int) bool {
-	const name = DefaultACL + "\x00"
-	text := unsafe.StringData(name)
-	for {
-		_, _, errno := unix.Syscall6(unix.SYS_FGETXATTR, uintptr(dirfd), uintptr(unsafe.Pointer(text)), 0, 0, 0, 0)
-		switch errno {
-		case syscall.EINTR:
-		case syscall.EBADF: // O_PATH
-			_, err := unix.Getxattr(procPath(dirfd), DefaultACL, nil)
-			return err == nil
-		default:
-			return errno == 0
-		}
-	}
-}
+func HasDefaultACL(dirfd int) bool { return posix.HasDefaultACL(dirfd) }
 
 // Xattr is one extended attribute.
 type Xattr struct {
@@ -156,7 +109,7 @@ func AllXattrsAt(dirfd int, name string) ([]Xattr, error) {
 	if err != nil || !denied {
 		return out, err
 	}
-	fd, err := OpenAt(dirfd, name, unix.O_PATH, 0)
+	fd, err := OpenAt(dirfd, name, posix.O_PATH, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +153,7 @@ func AllXattrsAfter(fd int, ready func() error) ([]Xattr, error) {
 
 func allXattrs(list func([]byte) (int, error), get func(string, []byte) (int, error)) (out []Xattr, denied bool, err error) {
 	names, err := growing(list)
-	if errors.Is(err, syscall.EOPNOTSUPP) || (err == nil && len(names) == 0) {
+	if errors.Is(err, posix.EOPNOTSUPP) || (err == nil && len(names) == 0) {
 		return nil, false, nil
 	}
 	if err != nil {
@@ -210,10 +163,10 @@ func allXattrs(list func([]byte) (int, error), get func(string, []byte) (int, er
 		attr := string(n)
 		v, err := growing(func(b []byte) (int, error) { return get(attr, b) })
 		switch {
-		case errors.Is(err, syscall.EACCES):
+		case errors.Is(err, posix.EACCES):
 			denied = true
 			continue
-		case errors.Is(err, syscall.ENODATA), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EOPNOTSUPP):
+		case errors.Is(err, posix.ENODATA), errors.Is(err, posix.EPERM), errors.Is(err, posix.EOPNOTSUPP):
 			continue
 		case err != nil:
 			return nil, false, err
@@ -232,7 +185,7 @@ func growing(f func([]byte) (int, error)) ([]byte, error) {
 		if err == nil {
 			return buf[:n], nil
 		}
-		if !errors.Is(err, syscall.ERANGE) || len(buf) > 1<<20 {
+		if !errors.Is(err, posix.ERANGE) || len(buf) > 1<<20 {
 			return nil, err
 		}
 		buf = make([]byte, len(buf)*8)

@@ -1,9 +1,8 @@
 package ninep
 
 import (
-	"syscall"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -61,7 +60,7 @@ func (m *tsetattr) serve(q *request) (message, error) {
 		return nil, err
 	}
 	if m.valid&^setKnown != 0 || m.atimeNS >= 1e9 || m.mtimeNS >= 1e9 {
-		return nil, syscall.EINVAL
+		return nil, posix.EINVAL
 	}
 	in := vfs.SetAttr{
 		Mode: m.mode, UID: m.uid, GID: m.gid, Size: m.size, KillPriv: true,
@@ -99,11 +98,11 @@ func (m *tlock) serve(q *request) (message, error) {
 	end, ok := lockRange(m.start, m.length)
 	switch {
 	case !v.open:
-		return nil, syscall.EBADF
+		return nil, posix.EBADF
 	case !ok || m.typ > lockUnlock || m.flags&^lockBlock != 0:
-		return nil, syscall.EINVAL
+		return nil, posix.EINVAL
 	case len(m.client) > maxLockOwner:
-		return nil, syscall.ENAMETOOLONG
+		return nil, posix.ENAMETOOLONG
 	}
 	want := lock{write: m.typ == lockWrite, start: m.start, end: end, owner: lockOwner{m.client, m.pid}}
 	s := q.session
@@ -116,7 +115,7 @@ func (m *tlock) serve(q *request) (message, error) {
 	}
 	after := replaced(v.locks, want, unlock)
 	if s.locks+len(after)-len(v.locks) > maxLocks {
-		return nil, syscall.ENOLCK
+		return nil, posix.ENOLCK
 	}
 	s.locks += len(after) - len(v.locks)
 	v.locks = after
@@ -131,9 +130,9 @@ func (m *tgetlock) serve(q *request) (message, error) {
 	end, ok := lockRange(m.start, m.length)
 	switch {
 	case !v.open:
-		return nil, syscall.EBADF
+		return nil, posix.EBADF
 	case !ok || m.typ > lockUnlock:
-		return nil, syscall.EINVAL
+		return nil, posix.EINVAL
 	}
 	want := lock{write: m.typ == lockWrite, start: m.start, end: end, owner: lockOwner{m.client, m.pid}}
 	q.session.mu.Lock()

@@ -2,8 +2,8 @@ package ninep
 
 import (
 	"slices"
-	"syscall"
 
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -32,14 +32,14 @@ type place struct {
 // maxPlaces bounds what a file with many links keeps alive.
 const maxPlaces = 8
 
-func (n *node) isDir() bool { return n.typ == syscall.S_IFDIR }
+func (n *node) isDir() bool { return n.typ == posix.S_IFDIR }
 
 func (n *node) qid(version uint32) qid {
 	q := qid{version: version, path: n.ino}
 	switch n.typ {
-	case syscall.S_IFDIR:
+	case posix.S_IFDIR:
 		q.kind = qidDir
-	case syscall.S_IFLNK:
+	case posix.S_IFLNK:
 		q.kind = qidSymlink
 	}
 	return q
@@ -76,7 +76,7 @@ func (s *session) node(id uint64, a *vfs.Attr, parent *node, name string) *node 
 	n, known := s.nodes[id], true
 	if n == nil {
 		known = false
-		n = &node{id: id, typ: a.Mode & syscall.S_IFMT, ino: a.Ino}
+		n = &node{id: id, typ: a.Mode & posix.S_IFMT, ino: a.Ino}
 		s.nodes[id] = n
 	}
 	n.refs++
@@ -186,9 +186,9 @@ func (s *session) add(number uint32, f *fid) error {
 	defer s.mu.Unlock()
 	switch {
 	case number == noFID || s.fids[number] != nil:
-		return syscall.EBADF
+		return posix.EBADF
 	case len(s.fids) >= s.server.o.MaxFIDs:
-		return syscall.ENFILE
+		return posix.ENFILE
 	}
 	f.refs = 1
 	s.fids[number] = f
@@ -200,7 +200,7 @@ func (s *session) reserve() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.opened >= s.server.o.MaxOpen {
-		return syscall.ENFILE
+		return posix.ENFILE
 	}
 	s.opened++
 	return nil

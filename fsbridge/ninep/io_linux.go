@@ -2,21 +2,21 @@ package ninep
 
 import (
 	"math"
-	"syscall"
 
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 func openFlags(flags uint32) (uint32, error) {
 	if flags&openAccess == openAccess {
-		return 0, syscall.EINVAL
+		return 0, posix.EINVAL
 	}
 	out := flags & openAccess
 	if flags&openTruncate != 0 {
-		out |= syscall.O_TRUNC
+		out |= posix.O_TRUNC
 	}
 	if flags&openExcl != 0 {
-		out |= syscall.O_EXCL
+		out |= posix.O_EXCL
 	}
 	return out, nil
 }
@@ -32,8 +32,8 @@ func (m *tlopen) serve(q *request) (message, error) {
 	}
 	s := q.session
 	if v.isDir() {
-		if flags != syscall.O_RDONLY {
-			return nil, syscall.EISDIR
+		if flags != posix.O_RDONLY {
+			return nil, posix.EISDIR
 		}
 		attr, err := s.tree.GetAttr(v.id, 0)
 		if err != nil {
@@ -54,7 +54,7 @@ func (m *tlopen) serve(q *request) (message, error) {
 		s.release(o.Handle)
 		return nil, err
 	}
-	return s.become(q.fid, v.node, o.Handle, flags&openAccess != syscall.O_RDONLY, &attr)
+	return s.become(q.fid, v.node, o.Handle, flags&openAccess != posix.O_RDONLY, &attr)
 }
 
 // release closes a file that did not become a fid's.
@@ -80,7 +80,7 @@ func (s *session) become(f *fid, n *node, fh uint64, writer bool, a *vfs.Attr) (
 		if !n.isDir() {
 			s.release(fh)
 		}
-		return nil, syscall.EBUSY
+		return nil, posix.EBUSY
 	}
 	s.drop(before)
 	return &ropen{qid: n.qid(versionOf(a)), ioUnit: s.ioUnit()}, nil
@@ -99,7 +99,7 @@ func (m *tlcreate) serve(q *request) (message, error) {
 		return nil, err
 	}
 	if dir.open {
-		return nil, syscall.EBUSY
+		return nil, posix.EBUSY
 	}
 	s := q.session
 	if err := s.reserve(); err != nil {
@@ -111,7 +111,7 @@ func (m *tlcreate) serve(q *request) (message, error) {
 		return nil, err
 	}
 	n := s.node(e.Node, &e.Attr, dir.node, m.name)
-	reply, err := s.become(q.fid, n, o.Handle, flags&openAccess != syscall.O_RDONLY, &e.Attr)
+	reply, err := s.become(q.fid, n, o.Handle, flags&openAccess != posix.O_RDONLY, &e.Attr)
 	if err != nil {
 		s.drop(n)
 	}
@@ -164,7 +164,7 @@ func (q *request) afford(n int) error {
 	}
 	took, ok := q.server.out.take(room(n), q.cancel)
 	if !ok {
-		return syscall.EINTR
+		return posix.EINTR
 	}
 	q.replyCost = took
 	return nil
@@ -176,15 +176,15 @@ func (m *tread) serve(q *request) (message, error) {
 	case err != nil:
 		return nil, err
 	case m.count > q.session.msize-rdataHead:
-		return nil, syscall.EINVAL
+		return nil, posix.EINVAL
 	case v.xattr != nil:
 		return v.xattr.read(q, m)
 	case !v.open:
-		return nil, syscall.EBADF
+		return nil, posix.EBADF
 	case v.isDir():
-		return nil, syscall.EISDIR
+		return nil, posix.EISDIR
 	case m.off > math.MaxInt64:
-		return nil, syscall.EINVAL
+		return nil, posix.EINVAL
 	}
 	buf, err := q.reply(int(m.count))
 	if err != nil {
@@ -202,9 +202,9 @@ func (m *twrite) serve(q *request) (message, error) {
 	case v.xattr != nil:
 		return q.session.fillXattr(v.xattr, m)
 	case !v.open:
-		return nil, syscall.EBADF
+		return nil, posix.EBADF
 	case v.isDir():
-		return nil, syscall.EISDIR
+		return nil, posix.EISDIR
 	}
 	n, err := q.session.tree.Write(q.asks(), v.id, v.fh, m.off, [][]byte{m.data}, true)
 	return &rwrite{uint32(n)}, err
@@ -216,7 +216,7 @@ func (m *tfsync) serve(q *request) (message, error) {
 		return nil, err
 	}
 	if !v.open {
-		return nil, syscall.EBADF
+		return nil, posix.EBADF
 	}
 	if v.isDir() {
 		return new(empty), q.session.tree.FsyncDir(v.id)

@@ -2,10 +2,8 @@ package ninep
 
 import (
 	"math"
-	"syscall"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -88,7 +86,7 @@ func (q *request) rename(dir *node, oldName string, newDir uint32, newName strin
 	s := q.session
 	defer s.put(f)
 	if !v.isDir() {
-		return nil, syscall.ENOTDIR
+		return nil, posix.ENOTDIR
 	}
 	if err := s.tree.Rename(q.asks(), dir.id, oldName, v.id, newName, 0); err != nil {
 		return nil, err
@@ -108,10 +106,10 @@ func (m *tunlinkat) serve(q *request) (message, error) {
 	switch m.flags {
 	case 0:
 		return new(empty), q.session.tree.Unlink(q.asks(), dir.id, m.name)
-	case unix.AT_REMOVEDIR:
+	case posix.AT_REMOVEDIR:
 		return new(empty), q.session.tree.Rmdir(q.asks(), dir.id, m.name)
 	}
-	return nil, syscall.EINVAL
+	return nil, posix.EINVAL
 }
 
 func (m *treadlink) serve(q *request) (message, error) {
@@ -136,9 +134,9 @@ func (m *treaddir) serve(q *request) (message, error) {
 	case err != nil:
 		return nil, err
 	case !v.open:
-		return nil, syscall.EBADF
+		return nil, posix.EBADF
 	case m.off > math.MaxInt64 || m.count > q.session.msize-rdataHead:
-		return nil, syscall.EINVAL
+		return nil, posix.EINVAL
 	}
 	size := min(int(m.count), listBytes)
 	if err := q.afford(2 * size); err != nil { // the entries, and the message of them
@@ -155,7 +153,7 @@ func (m *treaddir) serve(q *request) (message, error) {
 		return true
 	})
 	if err == nil && full && len(list.buf) == 0 {
-		err = syscall.EINVAL // not even one entry fits
+		err = posix.EINVAL // not even one entry fits
 	}
 	return &rread{list.buf}, err
 }

@@ -1,9 +1,8 @@
 package ninep
 
 import (
-	"syscall"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -101,7 +100,7 @@ type view struct {
 
 func (s *session) view(f *fid) (view, error) {
 	if f == nil {
-		return view{}, syscall.EBADF
+		return view{}, posix.EBADF
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +111,7 @@ func (s *session) view(f *fid) (view, error) {
 func (q *request) file() (view, error) {
 	v, err := q.session.view(q.fid)
 	if err == nil && v.xattr != nil {
-		err = syscall.EBADF
+		err = posix.EBADF
 	}
 	return v, err
 }
@@ -121,7 +120,7 @@ func (q *request) file() (view, error) {
 func (q *request) dir() (view, error) {
 	v, err := q.file()
 	if err == nil && !v.isDir() {
-		err = syscall.ENOTDIR
+		err = posix.ENOTDIR
 	}
 	return v, err
 }
@@ -132,7 +131,7 @@ func (q *request) second(number uint32) (*fid, view, error) {
 	v, err := q.session.view(f)
 	if err == nil && v.xattr != nil {
 		q.session.put(f)
-		return nil, v, syscall.EBADF
+		return nil, v, posix.EBADF
 	}
 	return f, v, err
 }
@@ -150,7 +149,7 @@ func (q *request) lookup(dir *node, name string) (*node, *vfs.Attr, error) {
 		return nil, nil, err
 	}
 	if e.Node == 0 {
-		return nil, nil, syscall.ENOENT
+		return nil, nil, posix.ENOENT
 	}
 	return q.session.node(e.Node, &e.Attr, dir, name), &e.Attr, nil
 }
@@ -158,19 +157,19 @@ func (q *request) lookup(dir *node, name string) (*node, *vfs.Attr, error) {
 // forget gives back the reference that came with the answer to a mutation.
 func (q *request) forget(e *vfs.Entry) (message, error) {
 	q.session.tree.Forget(e.Node, 1)
-	n := node{typ: e.Attr.Mode & syscall.S_IFMT, ino: e.Attr.Ino}
+	n := node{typ: e.Attr.Mode & posix.S_IFMT, ino: e.Attr.Ino}
 	return &rqid{n.qid(versionOf(&e.Attr))}, nil
 }
 
 // There is nobody to prove anything to: who has the connection has the folder.
-func (m *tauth) serve(q *request) (message, error) { return nil, syscall.EOPNOTSUPP }
+func (m *tauth) serve(q *request) (message, error) { return nil, posix.EOPNOTSUPP }
 
 func (m *tattach) serve(q *request) (message, error) {
 	switch {
 	case m.afid != noFID:
-		return nil, syscall.EINVAL
+		return nil, posix.EINVAL
 	case m.aname != "" && m.aname != "/":
-		return nil, syscall.ENOENT
+		return nil, posix.ENOENT
 	}
 	s := q.session
 	a, err := s.tree.GetAttr(vfs.RootID, 0)
@@ -199,7 +198,7 @@ func (m *twalk) serve(q *request) (message, error) {
 	qids := make([]qid, 0, len(m.names))
 	for i, name := range m.names {
 		if !n.isDir() {
-			err = syscall.ENOTDIR
+			err = posix.ENOTDIR
 		} else {
 			var next *node
 			var a *vfs.Attr
@@ -246,7 +245,7 @@ func (s *session) replace(number uint32, old, f *fid) error {
 	}
 	s.mu.Unlock()
 	if !same {
-		return syscall.EBADF
+		return posix.EBADF
 	}
 	s.put(old)
 	return nil
@@ -281,7 +280,7 @@ func (m *tremove) serve(q *request) (message, error) {
 // ESTALE if it is nowhere where it was seen.
 func (q *request) place(n *node) (dir *node, name string, err error) {
 	if n.id == vfs.RootID {
-		return nil, "", syscall.EBUSY
+		return nil, "", posix.EBUSY
 	}
 	for _, p := range q.session.places(n) {
 		if dir == nil {
@@ -297,7 +296,7 @@ func (q *request) place(n *node) (dir *node, name string, err error) {
 		}
 	}
 	if dir == nil {
-		return nil, "", syscall.ESTALE
+		return nil, "", posix.ESTALE
 	}
 	return dir, name, nil
 }

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/guestcache"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -107,8 +107,8 @@ func (s *Server) serve() error {
 		size, typ, tag := binary.LittleEndian.Uint32(head[:]), head[4], binary.LittleEndian.Uint16(head[5:])
 		if size < headerBytes || size > limit {
 			// Where the next message begins is anybody's guess.
-			s.send(s.sessions.Current(), tag, typRlerror, &rlerror{uint32(syscall.EMSGSIZE)})
-			return fmt.Errorf("ninep: a message of %d bytes, %d are allowed: %w", size, limit, syscall.EMSGSIZE)
+			s.send(s.sessions.Current(), tag, typRlerror, &rlerror{uint32(posix.EMSGSIZE)})
+			return fmt.Errorf("ninep: a message of %d bytes, %d are allowed: %w", size, limit, posix.EMSGSIZE)
 		}
 		q := &request{server: s, session: s.sessions.Current(), tag: tag, typ: typ, cancel: make(chan struct{}), done: make(chan struct{})}
 		fits, err := s.receive(r, q, int(size)-headerBytes)
@@ -119,11 +119,11 @@ func (s *Server) serve() error {
 		case typ == typTversion:
 			limit = s.negotiate(q, limit)
 		case q.session == nil:
-			s.send(nil, tag, typRlerror, &rlerror{uint32(syscall.EPROTO)})
+			s.send(nil, tag, typRlerror, &rlerror{uint32(posix.EPROTO)})
 		case !fits || s.inFlight.Load() >= int64(s.o.MaxRequests):
-			s.send(q.session, tag, typRlerror, &rlerror{uint32(syscall.ENOSPC)})
+			s.send(q.session, tag, typRlerror, &rlerror{uint32(posix.ENOSPC)})
 		case !q.session.start(q):
-			s.send(q.session, tag, typRlerror, &rlerror{uint32(syscall.EINVAL)})
+			s.send(q.session, tag, typRlerror, &rlerror{uint32(posix.EINVAL)})
 		default:
 			go q.run()
 			continue
@@ -158,15 +158,15 @@ func (s *Server) receive(r *bufio.Reader, q *request, n int) (fits bool, err err
 // will.
 func (s *Server) negotiate(q *request, limit uint32) uint32 {
 	var m tversion
-	fail := func(e syscall.Errno) uint32 {
+	fail := func(e posix.Errno) uint32 {
 		s.send(nil, q.tag, typRlerror, &rlerror{uint32(e)})
 		return limit
 	}
 	switch err := decode(q.body, &m); {
 	case err != nil:
-		return fail(syscall.EPROTO)
+		return fail(posix.EPROTO)
 	case m.msize < MinMessageBytes:
-		return fail(syscall.EMSGSIZE)
+		return fail(posix.EMSGSIZE)
 	case m.version != version && !strings.HasPrefix(m.version, version+"."):
 		s.send(nil, q.tag, typTversion+1, &tversion{msize: m.msize, version: "unknown"})
 		return limit
@@ -174,7 +174,7 @@ func (s *Server) negotiate(q *request, limit uint32) uint32 {
 	msize := min(m.msize, uint32(s.o.MessageBytes))
 	if _, err := s.sessions.Begin(func(t *vfs.Tree) *session { return newSession(s, t, msize) }); err != nil {
 		s.log.Error("cannot serve the folder", "component", "ninep", "error", err)
-		return fail(syscall.EIO)
+		return fail(posix.EIO)
 	}
 	s.send(nil, q.tag, typTversion+1, &tversion{msize: msize, version: version})
 	return msize

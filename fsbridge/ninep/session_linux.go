@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
-	"syscall"
 
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -187,12 +187,12 @@ func (q *request) perform() (reply message, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			q.server.log.Error("panic in a 9P request", "component", "ninep", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			err = syscall.EIO
+			err = posix.EIO
 		}
 	}()
 	h := handlerOf(q.typ)
 	if h == nil {
-		return nil, syscall.EOPNOTSUPP
+		return nil, posix.EOPNOTSUPP
 	}
 	if err := decode(q.body, h); err != nil {
 		return nil, err
@@ -228,9 +228,9 @@ func (q *request) recycle() {
 	}
 }
 
-func errnoOf(err error) syscall.Errno {
+func errnoOf(err error) posix.Errno {
 	if errors.Is(err, errMalformed) {
-		return syscall.EPROTO
+		return posix.EPROTO
 	}
 	return vfs.Errno(err)
 }

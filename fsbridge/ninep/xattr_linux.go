@@ -2,11 +2,9 @@ package ninep
 
 import (
 	"errors"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // xattr is what a fid is after Txattrwalk (the value, or the list of names, to
@@ -55,7 +53,7 @@ func (m *txattrwalk) serve(q *request) (message, error) {
 func readXattr(read func(buf []byte) (int, error)) ([]byte, error) {
 	for range 8 {
 		size, err := read(nil)
-		if err != nil && !errors.Is(err, syscall.ERANGE) {
+		if err != nil && !errors.Is(err, posix.ERANGE) {
 			return nil, err
 		}
 		if size <= 0 {
@@ -63,19 +61,19 @@ func readXattr(read func(buf []byte) (int, error)) ([]byte, error) {
 		}
 		buf := make([]byte, size)
 		size, err = read(buf)
-		if errors.Is(err, syscall.ERANGE) {
+		if errors.Is(err, posix.ERANGE) {
 			continue
 		}
 		return buf[:min(max(size, 0), len(buf))], err
 	}
-	return nil, syscall.EAGAIN
+	return nil, posix.EAGAIN
 }
 
 func (s *session) reserveXattr(n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.xattrs+n > maxXattrBytes {
-		return syscall.ENOMEM
+		return posix.ENOMEM
 	}
 	s.xattrs += n
 	return nil
@@ -93,11 +91,11 @@ func (m *txattrcreate) serve(q *request) (message, error) {
 	case err != nil:
 		return nil, err
 	case v.open:
-		return nil, syscall.EBUSY
+		return nil, posix.EBUSY
 	case m.size > hostfs.XattrMax:
-		return nil, syscall.E2BIG
-	case m.flags&^(unix.XATTR_CREATE|unix.XATTR_REPLACE) != 0:
-		return nil, syscall.EINVAL
+		return nil, posix.E2BIG
+	case m.flags&^(posix.XATTR_CREATE|posix.XATTR_REPLACE) != 0:
+		return nil, posix.EINVAL
 	}
 	s := q.session
 	if err := s.reserveXattr(int(m.size)); err != nil {
@@ -107,7 +105,7 @@ func (m *txattrcreate) serve(q *request) (message, error) {
 	defer s.mu.Unlock()
 	if q.fid.open || q.fid.xattr != nil {
 		s.xattrs -= int(m.size)
-		return nil, syscall.EBUSY
+		return nil, posix.EBUSY
 	}
 	q.fid.xattr = &xattr{name: m.name, write: true, flags: m.flags, size: int(m.size)}
 	return new(empty), nil
@@ -116,7 +114,7 @@ func (m *txattrcreate) serve(q *request) (message, error) {
 // read answers a Tread.
 func (x *xattr) read(q *request, m *tread) (message, error) {
 	if x.write {
-		return nil, syscall.EBADF
+		return nil, posix.EBADF
 	}
 	if m.off > uint64(len(x.data)) {
 		return &rread{}, nil
@@ -135,11 +133,11 @@ func (s *session) fillXattr(x *xattr, m *twrite) (message, error) {
 	defer s.mu.Unlock()
 	switch {
 	case !x.write:
-		return nil, syscall.EBADF
+		return nil, posix.EBADF
 	case m.off != uint64(len(x.data)):
-		return nil, syscall.EINVAL
+		return nil, posix.EINVAL
 	case len(m.data) > x.size-len(x.data):
-		return nil, syscall.ENOSPC
+		return nil, posix.ENOSPC
 	}
 	x.data = append(x.data, m.data...)
 	return &rwrite{uint32(len(m.data))}, nil
@@ -157,8 +155,8 @@ func (q *request) applyXattr(v view) error {
 	q.session.mu.Unlock()
 	switch {
 	case len(data) != x.size:
-		return syscall.EINVAL
-	case x.size == 0 && x.flags == unix.XATTR_REPLACE:
+		return posix.EINVAL
+	case x.size == 0 && x.flags == posix.XATTR_REPLACE:
 		return q.session.tree.RemoveXattr(q.asks(), v.id, x.name)
 	}
 	return q.session.tree.SetXattr(q.asks(), v.id, x.name, data, x.flags)

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"path"
 	"sync"
-	"syscall"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Overlay is what bridges attach (see [fsbridge.Posix]): names are checked, and
@@ -31,7 +31,7 @@ func NewOverlay(s *Store, step func() (id int64, ok bool)) *Overlay {
 // Name implements [fsbridge.Posix].
 func (o *Overlay) Name(name string) error {
 	if err := CheckName(name); err != nil {
-		return fmt.Errorf("%w: %w", err, syscall.EINVAL)
+		return fmt.Errorf("%w: %w", err, posix.EINVAL)
 	}
 	return nil
 }
@@ -48,7 +48,7 @@ func (o *Overlay) Names(dir fsbridge.Names, made, removed string, do func() erro
 			err = o.index.Check(key, version, dir.List, made)
 		}
 		if err != nil {
-			return fmt.Errorf("%w: %w", err, syscall.EEXIST)
+			return fmt.Errorf("%w: %w", err, posix.EEXIST)
 		}
 	}
 	if err := do(); err != nil {

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
@@ -124,7 +123,7 @@ func (l *Log) compressStep(ctx context.Context, e *stepEntry, pinned map[format.
 // nil if nothing could be packed.
 func (l *Log) writePack(ctx context.Context, dirfd int, blobs []store.Blob, pinned map[format.ObjID]bool, read func(int64)) (*store.PackReader, error) {
 	const tmp = "pack.new"
-	fd, err := hostfs.OpenAt(dirfd, tmp, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC, 0o600)
+	fd, err := hostfs.OpenAt(dirfd, tmp, posix.O_RDWR|posix.O_CREAT|posix.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +217,7 @@ func (l *Log) removePacked(ctx context.Context, dirfd int, p *store.PackReader, 
 		return err
 	}
 	base, err := hostfs.OpenDirPathAt(dirfd, "blobs")
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return nil
 	}
 	if err != nil {

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -64,7 +63,7 @@ func (l *Log) interrupted() bool { return l.has(rollbackName) }
 
 func (l *Log) has(name string) bool {
 	_, err := hostfs.StatAt(l.dir.FD(), name)
-	return !errors.Is(err, unix.ENOENT)
+	return !errors.Is(err, posix.ENOENT)
 }
 
 // Protected tells whether everything that op destroys is captured in the given
@@ -118,7 +117,7 @@ func (l *Log) Created(epoch uint64, o *fsbridge.Object) bool {
 // guard of that epoch, performs op only if Capture returns nil, and calls Done
 // afterwards. performed says that the capture was the removal itself.
 //
-// Errors hold a syscall.Errno: ENOSPC (with [fsbridge.ErrNoSpace]) if the log
+// Errors hold a posix.Errno: ENOSPC (with [fsbridge.ErrNoSpace]) if the log
 // cannot grow; EPERM for a new symlink where the policy is read-only; what
 // the removal failed with where it was the capture. Nothing is destroyed then.
 func (l *Log) Capture(epoch uint64, op *fsbridge.Op) (performed bool, err error) {

@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/capture"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
@@ -323,7 +322,7 @@ func timesOfOurs(fd int) bool {
 		return false
 	}
 	switch fs.Type {
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC:
+	case posix.EXT4_SUPER_MAGIC, posix.XFS_SUPER_MAGIC, posix.BTRFS_SUPER_MAGIC, posix.TMPFS_MAGIC, posix.OVERLAYFS_SUPER_MAGIC, posix.F2FS_SUPER_MAGIC:
 		return true
 	}
 	return false

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
@@ -131,7 +130,7 @@ func (l *Log) finish(roll int, t task) error {
 			l.log.Error("what an undone step keeps is not known", "step_id", t.Step, "err", err)
 		}
 		err := hostfs.RenameNew(roll, "inverse", l.at.Named(r.to), t.Name)
-		if err != nil && !errors.Is(err, unix.ENOENT) {
+		if err != nil && !errors.Is(err, posix.ENOENT) {
 			return err
 		}
 	}
@@ -165,7 +164,7 @@ func (l *Log) measure(t task) error {
 		return err
 	}
 	dir, err := l.at.OpenStep(rollbackName, "inverse")
-	if errors.Is(err, unix.ENOENT) { // it has its place already
+	if errors.Is(err, posix.ENOENT) { // it has its place already
 		return nil
 	}
 	if err != nil {

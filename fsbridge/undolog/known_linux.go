@@ -7,8 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -129,7 +128,7 @@ func readPaths(e *stepEntry, dir *store.StepDir, f func(Affected) error) error {
 // a step may be gone although it was listed a moment ago.
 func (l *Log) openListed(e *stepEntry) (*store.StepDir, error) {
 	dir, err := l.openStepEntry(e)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		err = fmt.Errorf("%w: %d", ErrNoStep, e.StepID)
 	}
 	return dir, err

@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
@@ -47,7 +46,7 @@ func (l *Log) writeLeft(roll int, e *apply.Engine, dir *store.StepDir, t task) e
 	rest := e.Rest()
 	if rest == nil || t.Kind == taskRestore { // a restore can be asked for again
 		err := hostfs.UnlinkAt(roll, leftName)
-		if errors.Is(err, unix.ENOENT) {
+		if errors.Is(err, posix.ENOENT) {
 			err = nil
 		}
 		return err
@@ -89,7 +88,7 @@ func (l *Log) fewLeft(list []Left) []Left {
 			list[i].Size = -1
 			continue
 		}
-		fd, err := l.root.OpenPath(list[i].Path, unix.O_PATH|unix.O_NOFOLLOW)
+		fd, err := l.root.OpenPath(list[i].Path, posix.O_PATH|posix.O_NOFOLLOW)
 		if err != nil {
 			continue
 		}
@@ -119,7 +118,7 @@ func (l *Log) isLeft(path string, st *hostfs.Stat) bool {
 // step. It may be called again.
 func (l *Log) endTarget(roll int, t task, r route) error {
 	b, err := hostfs.ReadSmall(roll, leftName, maxLeft)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return l.discardDir(l.at.Named(r.parent), r.name)
 	}
 	var o leftOver
@@ -137,7 +136,7 @@ func (l *Log) endTarget(roll int, t task, r route) error {
 		to = "redo"
 	}
 	dir, err := l.at.OpenStep(r.parent, r.name)
-	if errors.Is(err, unix.ENOENT) { // done before
+	if errors.Is(err, posix.ENOENT) { // done before
 		return l.relist(name, to)
 	}
 	if err != nil {
@@ -160,7 +159,7 @@ func (l *Log) endTarget(roll int, t task, r route) error {
 	if err := l.stamps.Edited(ref, changedMeanwhile(o.Left)); err != nil {
 		return err
 	}
-	if err := hostfs.RenameAt(l.at.Named(r.parent), r.name, l.at.Named(to), name, unix.RENAME_NOREPLACE); err != nil {
+	if err := hostfs.RenameAt(l.at.Named(r.parent), r.name, l.at.Named(to), name, posix.RENAME_NOREPLACE); err != nil {
 		return err
 	}
 	return l.relist(name, to)
@@ -302,7 +301,7 @@ func notDone(left []Left) error {
 // finds: what cannot be read counts as damaged.
 func Inspect(dir string) (s State, err error) {
 	r, err := hostfs.OpenRoot(dir)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return s, nil
 	}
 	if err != nil {
@@ -329,12 +328,12 @@ func Inspect(dir string) (s State, err error) {
 
 // inUse tells whether a process has the log open.
 func inUse(dirfd int) bool {
-	fd, err := hostfs.OpenAt(dirfd, "lock", unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	fd, err := hostfs.OpenAt(dirfd, "lock", posix.O_RDONLY|posix.O_NONBLOCK, 0)
 	if err != nil {
 		return false
 	}
 	defer hostfs.Close(fd)
-	return errors.Is(unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+	return errors.Is(posix.Flock(fd, posix.LOCK_SH|posix.LOCK_NB), posix.EWOULDBLOCK)
 }
 
 func (s *State) inspectSteps(dirfd int) {
@@ -451,7 +450,7 @@ func writeForeign(dirfd int, ids []hostfs.ID) error {
 
 func readForeign(roll int) (ids []hostfs.ID, err error) {
 	b, err := hostfs.ReadSmall(roll, foreignName, maxForeign)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return nil, nil
 	}
 	if err == nil {

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -158,7 +157,7 @@ func (l *Log) readStep(id StepID) (d *StepDetail, gone bool, err error) {
 func (l *Log) sameDir(e *stepEntry, dir *store.StepDir) bool {
 	again, err := l.openStepEntry(e)
 	if err != nil {
-		return !errors.Is(err, unix.ENOENT)
+		return !errors.Is(err, posix.ENOENT)
 	}
 	defer again.Close()
 	was, err1 := hostfs.StatFD(dir.FD)
@@ -240,7 +239,7 @@ func (l *Log) discardDir(dirfd int, name string) error {
 		return err
 	}
 	err = hostfs.RenameAt(dirfd, name, l.at.Trash, fmt.Sprint(n), 0)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return nil
 	}
 	return err

@@ -8,9 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/capture"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
@@ -174,7 +173,7 @@ func (l *Log) open() (err error) {
 // the folder or the log calls it first.
 func (l *Log) wake() error {
 	if hostfs.ReadOnly(l.dir.FD()) {
-		return store.Unusable(l.o.Dir, unix.EROFS)
+		return store.Unusable(l.o.Dir, posix.EROFS)
 	}
 	if !l.looks.CompareAndSwap(true, false) {
 		return nil
@@ -219,7 +218,7 @@ func (l *Log) claim() (err error) {
 		return err
 	}
 	// On a read-only disk one can still look, and nobody else can do more.
-	if err = store.WriteOwner(l.lock, l.o.Owner); err != nil && (!l.o.Looks || !errors.Is(err, unix.EROFS)) {
+	if err = store.WriteOwner(l.lock, l.o.Owner); err != nil && (!l.o.Looks || !errors.Is(err, posix.EROFS)) {
 		return store.Unusable(l.o.Dir, err)
 	}
 	return nil

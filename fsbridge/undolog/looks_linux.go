@@ -6,10 +6,9 @@ import (
 	"io"
 	"path"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/gitfiles"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/past"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -76,7 +75,7 @@ func sameIndex(before, after []byte) bool {
 
 // indexNow reads an index, or nothing.
 func (l *Log) indexNow(path string) []byte {
-	fd, err := hostfs.OpenBeneath(l.root.FD(), path, unix.O_RDONLY|unix.O_NONBLOCK)
+	fd, err := hostfs.OpenBeneath(l.root.FD(), path, posix.O_RDONLY|posix.O_NONBLOCK)
 	if err != nil {
 		return nil
 	}

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/capture"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
@@ -106,7 +105,7 @@ func (s openSteps) Promote(name string, dir *store.StepDir, w *format.Writer, e 
 		return err
 	}
 	if w.Durable() {
-		if err := errors.Join(w.Sync(), unix.Syncfs(dir.FD)); err != nil {
+		if err := errors.Join(w.Sync(), posix.Syncfs(dir.FD)); err != nil {
 			return err
 		}
 	}
@@ -119,7 +118,7 @@ func (s openSteps) Promote(name string, dir *store.StepDir, w *format.Writer, e 
 		return err
 	}
 	if w.Durable() {
-		_, _ = unix.Fsync(steps), unix.Fsync(wal)
+		_, _ = posix.Fsync(steps), posix.Fsync(wal)
 	}
 	_ = fault.Point("commit.done") // a place to be killed: the step is closed now
 	return nil

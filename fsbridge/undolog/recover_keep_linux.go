@@ -5,9 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/stamps"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -42,7 +41,7 @@ func (e *unreadableError) Unwrap() error { return e.error }
 // lookAtCut is readCut that changes nothing.
 func (l *Log) lookAtCut() (*cut, error) {
 	dir, err := l.at.OpenStep("wal", store.OpenName)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return nil, nil
 	}
 	if err != nil {
@@ -111,11 +110,11 @@ func (l *Log) touchedPaths(rec *format.RecordSet) []Affected {
 	list := recordedPaths(rec)
 	for i := range list {
 		a := &list[i]
-		fd, err := l.root.OpenPath(a.Path, unix.O_PATH)
+		fd, err := l.root.OpenPath(a.Path, posix.O_PATH)
 		if err == nil {
 			_ = hostfs.Close(fd)
 		}
-		gone := errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
+		gone := errors.Is(err, posix.ENOENT) || errors.Is(err, posix.ENOTDIR) || errors.Is(err, posix.ELOOP)
 		if a.ExistsAfter = !gone; gone && a.ExistedBefore {
 			a.Change = "deleted"
 		}
@@ -253,7 +252,7 @@ func (l *Log) keepCut() (*Recovery, error) {
 // cutJournal takes off what comes after the last record: a torn one, or room for
 // more.
 func cutJournal(dirfd int, size int64) error {
-	fd, err := hostfs.OpenAt(dirfd, "journal", unix.O_WRONLY|unix.O_NONBLOCK, 0)
+	fd, err := hostfs.OpenAt(dirfd, "journal", posix.O_WRONLY|posix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}

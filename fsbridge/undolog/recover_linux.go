@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
@@ -150,7 +149,7 @@ func (l *Log) recoverUnreadable(cause error) (*Recovery, error) {
 		st, serr = hostfs.StatAt(dir.FD, "journal")
 		_, berr := hostfs.StatAt(dir.FD, "blobs")
 		_ = dir.Close()
-		if errors.Is(berr, unix.ENOENT) && (errors.Is(serr, unix.ENOENT) || st.Size < 64) {
+		if errors.Is(berr, posix.ENOENT) && (errors.Is(serr, posix.ENOENT) || st.Size < 64) {
 			return &Recovery{Problems: []string{"a step was being opened"}}, l.discardDir(wal, store.OpenName)
 		}
 	}

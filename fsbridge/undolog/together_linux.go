@@ -7,10 +7,9 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -58,7 +57,7 @@ func (l *Log) writeTogether(t together) error {
 		return err
 	}
 	if l.o.Durability == DurabilityPower {
-		return unix.Syncfs(l.dir.FD())
+		return posix.Syncfs(l.dir.FD())
 	}
 	return nil
 }
@@ -179,7 +178,7 @@ func (l *Log) editedBetween(ctx context.Context, t together, before *finished) (
 // each of these steps is left to whoever asks for it.
 func (l *Log) resumeTogether(ctx context.Context, before *finished) (*finished, error) {
 	b, err := hostfs.ReadSmall(l.dir.FD(), togetherName, maxTogether)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return before, nil
 	}
 	var t together

@@ -7,10 +7,9 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
@@ -176,7 +175,7 @@ func (l *Log) transact(ctx context.Context, t task, o transactOptions) (out *out
 			}
 			return err
 		case again && t.Kind == taskRestore: // the target is gone
-			return unix.ENOSPC
+			return posix.ENOSPC
 		case again:
 			o.read = nil
 		}
@@ -255,7 +254,7 @@ func (l *Log) resume(ctx context.Context) (*finished, error) {
 		return nil, err
 	}
 	roll, err := hostfs.OpenDirAt(l.dir.FD(), rollbackName)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return nil, nil
 	}
 	if err != nil {
@@ -434,7 +433,7 @@ func (l *Log) prepareInverse(e *apply.Engine, dir *store.StepDir, t *task) error
 	}
 	for _, name := range []string{"summary.json", "paths"} {
 		err := hostfs.LinkAt(dir.FD, name, e.Inverse, name)
-		if err != nil && !errors.Is(err, unix.ENOENT) {
+		if err != nil && !errors.Is(err, posix.ENOENT) {
 			return err
 		}
 	}

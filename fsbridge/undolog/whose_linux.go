@@ -11,9 +11,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -59,7 +58,7 @@ func Whose(dir string) (key, folder string, err error) {
 // or that is a symlink. One that does not exist is fine.
 func CheckDir(dir string) error {
 	r, err := store.OpenDir(dir, nil, false)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return nil
 	}
 	if err != nil {
@@ -87,7 +86,7 @@ func Rename(ctx context.Context, from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return store.Unusable(to, err)
 	}
-	if err := unix.Rename(from, to); err != nil {
+	if err := posix.Rename(from, to); err != nil {
 		return store.Unusable(to, &os.LinkError{Op: "rename", Old: from, New: to, Err: err})
 	}
 	return nil

@@ -3,9 +3,9 @@ package vfs
 import (
 	"bytes"
 	"errors"
-	"syscall"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Whom access lists name is translated as the owners of files are, with Options.Owner: the workload is the starter, and the
@@ -27,8 +27,8 @@ func (t *Tree) swapACL(list []byte) {
 func (n *node) hostACL(attr string) ([]byte, error) {
 	list := make([]byte, maxACL)
 	size, err := n.getXattr(attr, list)
-	if errors.Is(err, syscall.ERANGE) {
-		err = syscall.E2BIG
+	if errors.Is(err, posix.ERANGE) {
+		err = posix.E2BIG
 	}
 	return list[:max(0, size)], err
 }
@@ -52,12 +52,12 @@ func (t *Tree) storedACL(node uint64, attr string, list []byte) ([]byte, error) 
 	w := t.opts.Owner
 	if n := t.node(node); w.Alone && n != nil && !plainACL(list) {
 		host, err := n.hostACL(attr)
-		if err != nil && !errors.Is(err, syscall.ENODATA) {
+		if err != nil && !errors.Is(err, posix.ENODATA) {
 			return nil, err
 		}
 		t.swapACL(host)
 		if _, others := onlyACL(host, w.UID, w.GID); others && err == nil {
-			return nil, syscall.EINVAL
+			return nil, posix.EINVAL
 		}
 	}
 	list = bytes.Clone(list)

@@ -1,10 +1,10 @@
 package vfs
 
 import (
-	"syscall"
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // entry gives the client a reference to n.
@@ -98,7 +98,7 @@ func (t *Tree) GetAttr(node, fh uint64) (Attr, error) {
 	defer t.end()
 	n := t.node(node)
 	if n == nil {
-		return Attr{}, syscall.ESTALE
+		return Attr{}, posix.ESTALE
 	}
 	var st hostfs.Stat
 	var err error

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // cachedDir is an open directory of the cache. It is pinned while a request uses
@@ -206,10 +204,10 @@ func (d *cachedDir[N]) seen(at *checkpoint) bool {
 // reopen walks, makes room if there are no more descriptors, and looks for a directory that is not where its names say.
 func (c *dircacheDirCache[N]) reopen(n N, at *checkpoint) (int, error) {
 	fd, err := c.walk(n, at)
-	if errors.Is(err, syscall.ESTALE) && c.find(n) {
+	if errors.Is(err, posix.ESTALE) && c.find(n) {
 		fd, err = c.walk(n, at)
 	}
-	if errors.Is(err, syscall.EMFILE) {
+	if errors.Is(err, posix.EMFILE) {
 		c.mu.Lock()
 		c.shrink(0)
 		c.mu.Unlock()
@@ -233,7 +231,7 @@ func (d *cachedDir[N]) Read(buf []byte, off int64) (entries []hostfs.Dirent, err
 	switch {
 	case len(entries) > 0:
 		d.pos = entries[len(entries)-1].Off
-	case err == nil && off == 0, errors.Is(err, syscall.EBADF):
+	case err == nil && off == 0, errors.Is(err, posix.EBADF):
 		entries, err = d.readAnew(buf, off)
 	}
 	return entries, unlistable(err)
@@ -243,7 +241,7 @@ func (d *cachedDir[N]) Read(buf []byte, off int64) (entries []hostfs.Dirent, err
 // a directory lists at least itself, and yet ext4 was seen to list nothing from the start of one whose
 // descriptor had listed it all before; the next try was right (Linux 6.18).
 func (d *cachedDir[N]) readAnew(buf []byte, off int64) ([]hostfs.Dirent, error) {
-	fd, err := hostfs.OpenSelf(d.FD, unix.O_RDONLY|unix.O_DIRECTORY)
+	fd, err := hostfs.OpenSelf(d.FD, posix.O_RDONLY|posix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
 	}
@@ -269,8 +267,8 @@ func read(fd int, buf []byte) (entries []hostfs.Dirent, err error) {
 
 // unlistable is the error of a descriptor that is O_PATH: we may enter but not list it.
 func unlistable(err error) error {
-	if errors.Is(err, syscall.EBADF) {
-		return syscall.EACCES
+	if errors.Is(err, posix.EBADF) {
+		return posix.EACCES
 	}
 	return err
 }
@@ -278,9 +276,9 @@ func unlistable(err error) error {
 // errStaleDir turns the errors of a walk by names that we only believed into ESTALE, upon which the
 // client looks the path up afresh.
 func errStaleDir(err error) error {
-	for _, e := range []syscall.Errno{syscall.ENOENT, syscall.ENOTDIR, syscall.ELOOP} {
+	for _, e := range []posix.Errno{posix.ENOENT, posix.ENOTDIR, posix.ELOOP} {
 		if errors.Is(err, e) {
-			return syscall.ESTALE
+			return posix.ESTALE
 		}
 	}
 	return err

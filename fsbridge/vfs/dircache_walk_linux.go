@@ -2,7 +2,8 @@ package vfs
 
 import (
 	"strings"
-	"syscall"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // dirCacheTree says where directories are, and opens them.
@@ -42,7 +43,7 @@ func (c *dircacheDirCache[N]) walk(n N, at *checkpoint) (int, error) {
 	defer c.tree.Hold()()
 	way, from, ok := c.wayTo(n, at)
 	if !ok {
-		return -1, syscall.ESTALE
+		return -1, posix.ESTALE
 	}
 	for len(way) > near {
 		half := len(way) / 2

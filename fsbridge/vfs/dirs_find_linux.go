@@ -1,12 +1,9 @@
 package vfs
 
 import (
-	"syscall"
-
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // placed is a directory on the way from one of the tree up to its root.
@@ -48,10 +45,10 @@ func (t places) settle(fd int, n *node) bool {
 // arrived settles a directory that the client knows, if it is at a name below the directory fd where nobody knew it: somebody outside has moved it there.
 func (t *Tree) arrived(fd int, name string, st *hostfs.Stat) {
 	n := t.find(st.ID)
-	if st.Type() != syscall.S_IFDIR || n == nil || !n.isDir() || n.isRoot() || !n.linked() {
+	if st.Type() != posix.S_IFDIR || n == nil || !n.isDir() || n.isRoot() || !n.linked() {
 		return
 	}
-	at, err := hostfs.OpenBeneath(fd, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	at, err := hostfs.OpenBeneath(fd, name, posix.O_PATH|posix.O_DIRECTORY|posix.O_NOFOLLOW)
 	if err != nil {
 		return
 	}
@@ -63,7 +60,7 @@ func (t *Tree) arrived(fd int, name string, st *hostfs.Stat) {
 
 // arrivedIn is arrived for names in a directory that the client does not know.
 func (t *Tree) arrivedIn(c *fsbridge.DirChanges) {
-	fd, err := t.opts.Root.OpenPath(c.Path, unix.O_PATH|unix.O_DIRECTORY)
+	fd, err := t.opts.Root.OpenPath(c.Path, posix.O_PATH|posix.O_DIRECTORY)
 	if err != nil {
 		return
 	}
@@ -77,7 +74,7 @@ func (t *Tree) arrivedIn(c *fsbridge.DirChanges) {
 
 // upFrom returns the directories from fd up to one below the root.
 func (t places) upFrom(fd int) (way []placed, ok bool) {
-	at, err := hostfs.OpenSelf(fd, unix.O_PATH|unix.O_DIRECTORY)
+	at, err := hostfs.OpenSelf(fd, posix.O_PATH|posix.O_DIRECTORY)
 	if err != nil {
 		return nil, false
 	}
@@ -94,7 +91,7 @@ func (t places) upFrom(fd int) (way []placed, ok bool) {
 		if err != nil {
 			return nil, false
 		}
-		up, err := unix.Openat(at, "..", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		up, err := posix.Parent(at)
 		if err != nil {
 			return nil, false
 		}

@@ -2,11 +2,9 @@ package vfs
 
 import (
 	"errors"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // dirFD is a directory's descriptor, pinned while a request uses it.
@@ -20,9 +18,9 @@ type dirCache struct{ *dircacheDirCache[*node] }
 func (c dirCache) acquire(n *node) (*dirFD, error) {
 	switch {
 	case !n.isDir():
-		return nil, syscall.ENOTDIR
+		return nil, posix.ENOTDIR
 	case !n.linked():
-		return nil, syscall.ENOENT
+		return nil, posix.ENOENT
 	}
 	return c.Acquire(n)
 }
@@ -68,9 +66,9 @@ func (t places) Open(from *dirFD, path string, n *node) (int, error) {
 	if from != nil {
 		at = from.FD
 	}
-	fd, err := hostfs.OpenBeneath(at, path, unix.O_RDONLY|unix.O_DIRECTORY)
-	if errors.Is(err, syscall.EACCES) {
-		fd, err = hostfs.OpenBeneath(at, path, unix.O_PATH|unix.O_DIRECTORY)
+	fd, err := hostfs.OpenBeneath(at, path, posix.O_RDONLY|posix.O_DIRECTORY)
+	if errors.Is(err, posix.EACCES) {
+		fd, err = hostfs.OpenBeneath(at, path, posix.O_PATH|posix.O_DIRECTORY)
 	}
 	if err != nil {
 		return -1, errStaleDir(err)
@@ -78,7 +76,7 @@ func (t places) Open(from *dirFD, path string, n *node) (int, error) {
 	fd, st, err := hostfs.Described(fd)
 	if err == nil && st.ID != n.obj.ID {
 		_ = hostfs.Close(fd)
-		return -1, syscall.ESTALE
+		return -1, posix.ESTALE
 	}
 	return fd, errStaleDir(err)
 }
@@ -133,7 +131,7 @@ func (t *Tree) statBound(n *node, b *binding) (hostfs.Stat, error) {
 	defer t.dirs.Release(d)
 	st, err := hostfs.StatAt(d.FD, b.Name)
 	if err == nil && st.ID != n.obj.ID {
-		err = syscall.ESTALE
+		err = posix.ESTALE
 	}
 	return st, errStaleDir(err)
 }

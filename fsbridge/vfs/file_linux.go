@@ -3,19 +3,17 @@ package vfs
 import (
 	"errors"
 	"math"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // access returns the host's open flags for a request's: the access mode only.
 // The kernel places appended bytes and asks for syncs itself, and truncation
 // is ours.
-func access(flags uint32) int { return int(flags & syscall.O_ACCMODE) }
+func access(flags uint32) int { return int(flags & posix.O_ACCMODE) }
 
 // Create makes and opens a file: the client believes that there is none, which need
 // not be so.
@@ -38,7 +36,7 @@ func (t *Tree) Create(r Request, dir uint64, c CreateFile) (Entry, Opened, error
 			return e, o, err
 		}
 	}
-	return Entry{}, Opened{}, syscall.ESTALE
+	return Entry{}, Opened{}, posix.ESTALE
 }
 
 // errAgain: what was there when we looked is not there any more.
@@ -53,11 +51,11 @@ func (t *Tree) create(r Request, parent *node, c *CreateFile, ttl time.Duration)
 	}
 	st, err := t.look(d, c.Name)
 	switch {
-	case err == nil && c.Flags&syscall.O_EXCL != 0:
-		return e, o, syscall.EEXIST
+	case err == nil && c.Flags&posix.O_EXCL != 0:
+		return e, o, posix.EEXIST
 	case err == nil:
 		return t.openExisting(r, parent, c, &st, ttl)
-	case !errors.Is(err, syscall.ENOENT):
+	case !errors.Is(err, posix.ENOENT):
 		return e, o, err
 	}
 	if err := t.room(d.FD); err != nil {
@@ -72,12 +70,12 @@ func (t *Tree) createNew(m *mutation, parent *node, c *CreateFile, ttl time.Dura
 		return e, o, err
 	}
 	d, name := m.dirs[0], c.Name
-	mode := m.masked(d.FD, m.mode(syscall.S_IFREG, c.Mode&07777))
+	mode := m.masked(d.FD, m.mode(posix.S_IFREG, c.Mode&07777))
 	var st hostfs.Stat
 	fd, tried := -1, false
 	open := func() (err error) {
 		tried = true
-		fd, err = hostfs.OpenAt(d.FD, name, access(c.Flags)|syscall.O_CREAT|syscall.O_EXCL, t.plainMode(false, mode))
+		fd, err = hostfs.OpenAt(d.FD, name, access(c.Flags)|posix.O_CREAT|posix.O_EXCL, t.plainMode(false, mode))
 		return err
 	}
 	err = t.naming(d, name, "", func() error { return m.create(open) })
@@ -86,7 +84,7 @@ func (t *Tree) createNew(m *mutation, parent *node, c *CreateFile, ttl time.Dura
 	}
 	if err != nil {
 		m.end(nil, err)
-		if tried && errors.Is(err, syscall.EEXIST) && c.Flags&syscall.O_EXCL == 0 {
+		if tried && errors.Is(err, posix.EEXIST) && c.Flags&posix.O_EXCL == 0 {
 			err = errAgain
 		}
 		return e, o, err
@@ -105,15 +103,15 @@ func (t *Tree) createNew(m *mutation, parent *node, c *CreateFile, ttl time.Dura
 func (t *Tree) openExisting(r Request, parent *node, c *CreateFile, st *hostfs.Stat, ttl time.Duration) (Entry, Opened, error) {
 	switch {
 	case st.IsDir():
-		return Entry{}, Opened{}, syscall.EISDIR
+		return Entry{}, Opened{}, posix.EISDIR
 	case !st.IsRegular():
-		return Entry{}, Opened{}, syscall.ESTALE // let the client look again and decide
+		return Entry{}, Opened{}, posix.ESTALE // let the client look again and decide
 	}
 	n := t.lookup(st, parent, c.Name, false)
 	o, now, err := t.open(r, n, c.Flags, c.KillPriv)
 	if err != nil {
 		t.unref(n)
-		if errors.Is(err, syscall.ESTALE) {
+		if errors.Is(err, posix.ESTALE) {
 			err = errAgain
 		}
 		return Entry{}, Opened{}, err
@@ -139,26 +137,26 @@ func (t *Tree) Open(r Request, node uint64, flags uint32, killPriv bool) (Opened
 	n := t.node(node)
 	switch {
 	case n == nil:
-		return Opened{}, syscall.ESTALE
+		return Opened{}, posix.ESTALE
 	case n.isDir():
-		return Opened{}, syscall.EISDIR
+		return Opened{}, posix.EISDIR
 	case !n.isRegular():
-		return Opened{}, syscall.ENXIO
+		return Opened{}, posix.ENXIO
 	}
 	o, _, err := t.open(r, n, flags, killPriv)
 	return o, err
 }
 
 func (t *Tree) open(r Request, n *node, flags uint32, kill bool) (Opened, hostfs.Stat, error) {
-	truncate := flags&syscall.O_TRUNC != 0
-	if truncate || access(flags) != syscall.O_RDONLY {
+	truncate := flags&posix.O_TRUNC != 0
+	if truncate || access(flags) != posix.O_RDONLY {
 		if err := t.writable(); err != nil {
 			return Opened{}, hostfs.Stat{}, err
 		}
 	}
 	host := access(flags)
-	if truncate && host == syscall.O_RDONLY {
-		host = syscall.O_RDWR
+	if truncate && host == posix.O_RDONLY {
+		host = posix.O_RDWR
 	}
 	fd, st, err := n.open(host)
 	if err != nil {
@@ -167,12 +165,12 @@ func (t *Tree) open(r Request, n *node, flags uint32, kill bool) (Opened, hostfs
 	if fd >= t.maxFD {
 		t.lastFD.Store(int64(fd))
 		_ = hostfs.Close(fd)
-		return Opened{}, st, syscall.ENFILE
+		return Opened{}, st, posix.ENFILE
 	}
 	switch {
 	case flags&executes != 0 && noExec(fd):
-		err = syscall.EACCES
-	case host != syscall.O_RDONLY && st.IsRegular():
+		err = posix.EACCES
+	case host != posix.O_RDONLY && st.IsRegular():
 		err = t.disarmFirst(r, n, &st)
 	}
 	if err == nil && truncate {
@@ -181,13 +179,13 @@ func (t *Tree) open(r Request, n *node, flags uint32, kill bool) (Opened, hostfs
 		}
 	}
 	if err == nil && !st.IsRegular() {
-		err = syscall.ESTALE
+		err = posix.ESTALE
 	}
 	if err != nil {
 		_ = hostfs.Close(fd)
 		return Opened{}, st, err
 	}
-	return t.opened(n, fd, uint32(host)|flags&syscall.O_TRUNC, &st), st, nil
+	return t.opened(n, fd, uint32(host)|flags&posix.O_TRUNC, &st), st, nil
 }
 
 // executes is in the flags of an open by which Linux' FUSE client executes a file (__FMODE_EXEC).
@@ -196,7 +194,7 @@ const executes = 0x20
 // noExec tells whether nothing is executed where the open file fd is. Below the folder there may be other mounts than its own.
 func noExec(fd int) bool {
 	fs, err := hostfs.Statfs(fd)
-	return err == nil && fs.Flags&unix.ST_NOEXEC != 0
+	return err == nil && fs.Flags&posix.ST_NOEXEC != 0
 }
 
 // opened makes the handle. Pages that the client has stay if the file is as it
@@ -230,7 +228,7 @@ func (t *Tree) truncate(r Request, n *node, fd int, size int64, kill bool) error
 
 // Tmpfile makes and opens a file without a name (O_TMPFILE).
 func (t *Tree) Tmpfile(r Request, dir uint64, flags, mode uint32) (e Entry, o Opened, err error) {
-	host := access(flags) | int(flags&syscall.O_EXCL)
+	host := access(flags) | int(flags&posix.O_EXCL)
 	err = t.tmpfile(r, dir, host, mode, func(n *node, fd int, st *hostfs.Stat) {
 		o = t.opened(n, fd, flags, st)
 		e = t.entry(n, st, t.ttl)
@@ -246,7 +244,7 @@ func (t *Tree) tmpfile(r Request, dir uint64, flags int, mode uint32, made func(
 	}
 	defer t.end()
 	if t.opts.Posix != nil { // programs do without
-		return syscall.EOPNOTSUPP
+		return posix.EOPNOTSUPP
 	}
 	parent, err := t.dir(dir)
 	if err = errors.Join(err, t.writable()); err != nil {
@@ -254,7 +252,7 @@ func (t *Tree) tmpfile(r Request, dir uint64, flags int, mode uint32, made func(
 	}
 	m := t.mutate(fsbridge.OpTmpfile, r)
 	defer m.done()
-	mode = m.mode(syscall.S_IFREG, mode&07777)
+	mode = m.mode(posix.S_IFREG, mode&07777)
 	d, err := m.pin(parent, "")
 	if err == nil {
 		err = t.room(d.FD)
@@ -280,7 +278,7 @@ func (t *Tree) tmpfile(r Request, dir uint64, flags int, mode uint32, made func(
 		return err
 	}
 	n := t.lookup(&st, nil, "", true)
-	if flags&syscall.O_EXCL == 0 {
+	if flags&posix.O_EXCL == 0 {
 		n.flags.Or(flagTmpfile)
 	}
 	made(n, fd, &st)
@@ -304,11 +302,11 @@ func (t *Tree) Read(node, fh, off uint64, buf []byte) (int, error) {
 	defer t.end()
 	h := t.handle(fh, node)
 	if h == nil {
-		return 0, syscall.EBADF
+		return 0, posix.EBADF
 	}
 	defer h.Release()
 	if off > math.MaxInt64 {
-		return 0, syscall.EINVAL
+		return 0, posix.EINVAL
 	}
 	return hostfs.PreadFull(h.FD, buf, int64(off))
 }
@@ -322,7 +320,7 @@ func (t *Tree) Write(r Request, node, fh, off uint64, data [][]byte, killPriv bo
 	defer t.end()
 	h := t.handle(fh, node)
 	if h == nil {
-		return 0, syscall.EBADF
+		return 0, posix.EBADF
 	}
 	defer h.Release()
 	length := 0
@@ -331,9 +329,9 @@ func (t *Tree) Write(r Request, node, fh, off uint64, data [][]byte, killPriv bo
 	}
 	switch {
 	case !h.Writer:
-		return 0, syscall.EBADF
+		return 0, posix.EBADF
 	case off > math.MaxInt64-uint64(length):
-		return 0, syscall.EFBIG
+		return 0, posix.EFBIG
 	}
 	m := t.mutate(fsbridge.OpWrite, r)
 	defer m.done()
@@ -384,11 +382,11 @@ func (t *Tree) Fsync(node, fh uint64, dataOnly bool) error {
 	defer t.end()
 	h := t.handle(fh, node)
 	if h == nil {
-		return syscall.EBADF
+		return posix.EBADF
 	}
 	defer h.Release()
 	if dataOnly {
-		return unix.Fdatasync(h.FD)
+		return posix.Fdatasync(h.FD)
 	}
-	return unix.Fsync(h.FD)
+	return posix.Fsync(h.FD)
 }

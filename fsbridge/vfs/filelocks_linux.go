@@ -2,14 +2,11 @@ package vfs
 
 import (
 	"errors"
-	"io"
 	"sync"
 	"sync/atomic"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // FilelocksFileLock is a record lock as fcntl(2) describes it.
@@ -86,7 +83,7 @@ func (t *lockTable) wake() {
 // with EAGAIN where another lock is in the way. guarded tells that f was set apart by
 // this call: somebody outside may have used it until now.
 func (t *lockTable) Set(k lockKey, handle uint64, l FilelocksFileLock, f lockableFile) (guarded bool, err error) {
-	if l.Type == unix.F_UNLCK {
+	if l.Type == posix.F_UNLCK {
 		return false, t.unlock(k, l)
 	}
 	t.used.Store(true)
@@ -100,7 +97,7 @@ func (t *lockTable) Set(k lockKey, handle uint64, l FilelocksFileLock, f lockabl
 	if err == nil {
 		o.pid = l.PID
 		o.handles[handle] = struct{}{}
-		err = record(o.fd, unix.F_OFD_SETLK, l)
+		err = record(o.fd, l)
 	}
 	if err != nil {
 		t.tidy(k.Node, held)
@@ -116,7 +113,7 @@ func (t *lockTable) unlock(k lockKey, l FilelocksFileLock) error {
 		return nil
 	}
 	t.wake()
-	return record(held.owners[k.Owner].fd, unix.F_OFD_SETLK, l)
+	return record(held.owners[k.Owner].fd, l)
 }
 
 // Test returns a lock that is in the way of l, or l with F_UNLCK.
@@ -130,7 +127,7 @@ func (t *lockTable) Test(k lockKey, l FilelocksFileLock, f lockableFile) (Filelo
 	defer t.mu.Unlock()
 	held := t.files[k.Node]
 	if held != nil && held.own >= 0 { // nobody outside has any
-		own, err := hostfs.ReopenFD(held.own, unix.O_RDWR)
+		own, err := hostfs.ReopenFD(held.own, posix.O_RDWR)
 		if err != nil {
 			return FilelocksFileLock{}, err
 		}
@@ -142,7 +139,7 @@ func (t *lockTable) Test(k lockKey, l FilelocksFileLock, f lockableFile) (Filelo
 		fd = held.owners[k.Owner].fd
 	}
 	found, err := conflict(fd, l)
-	if err == nil && found.Type != unix.F_UNLCK && held != nil {
+	if err == nil && found.Type != posix.F_UNLCK && held != nil {
 		found.PID = held.other(k.Owner, found.PID)
 	}
 	return found, err
@@ -297,13 +294,13 @@ func (t *lockTable) tidy(node uint64, held *file) {
 
 // setApart takes the lock that stands for all owners.
 func (held *file) setApart(f lockableFile) (err error) {
-	if held.guard, err = f.Open(unix.O_RDWR); err != nil {
+	if held.guard, err = f.Open(posix.O_RDWR); err != nil {
 		return err
 	}
-	if err = record(held.guard, unix.F_OFD_SETLK, FilelocksFileLock{Type: unix.F_WRLCK, End: endless}); err != nil {
+	if err = record(held.guard, FilelocksFileLock{Type: posix.F_WRLCK, End: endless}); err != nil {
 		return err
 	}
-	held.own, err = unix.MemfdCreate("locks", unix.MFD_CLOEXEC)
+	held.own, err = posix.Temporary("locks")
 	return err
 }
 
@@ -322,7 +319,7 @@ func (held *file) owner(id uint64, f lockableFile) (o *filelocksOwner, err error
 	}
 	var fd int
 	if held.own >= 0 {
-		fd, err = hostfs.ReopenFD(held.own, unix.O_RDWR)
+		fd, err = hostfs.ReopenFD(held.own, posix.O_RDWR)
 	} else {
 		fd, err = open(f)
 	}
@@ -367,30 +364,29 @@ func closing(fd int) { _ = hostfs.Close(fd) }
 // open opens the file for all kinds of locks, or for those that the asking descriptor
 // may set.
 func open(f lockableFile) (int, error) {
-	fd, err := f.Open(unix.O_RDWR)
-	if err != nil && f.Access != unix.O_RDWR {
+	fd, err := f.Open(posix.O_RDWR)
+	if err != nil && f.Access != posix.O_RDWR {
 		fd, err = f.Open(f.Access)
 	}
 	return fd, err
 }
 
-func (l FilelocksFileLock) flock() unix.Flock_t {
-	k := unix.Flock_t{Type: l.Type, Whence: io.SeekStart, Start: int64(min(l.Start, endless))}
+func (l FilelocksFileLock) lock() posix.Lock {
+	k := posix.Lock{Type: l.Type, Start: int64(min(l.Start, endless))}
 	if l.End < endless {
-		k.Len = int64(l.End-l.Start) + 1
+		k.Length = int64(l.End-l.Start) + 1
 	}
 	return k
 }
 
 // record sets a lock of the description fd.
-func record(fd, command int, l FilelocksFileLock) error {
+func record(fd int, l FilelocksFileLock) error {
 	if l.End < l.Start || l.Start > endless {
-		return syscall.EINVAL
+		return posix.EINVAL
 	}
-	k := l.flock()
-	err := unix.FcntlFlock(uintptr(fd), command, &k)
-	if errors.Is(err, unix.EACCES) {
-		return syscall.EAGAIN
+	err := posix.SetLock(fd, l.lock())
+	if errors.Is(err, posix.EACCES) {
+		return posix.EAGAIN
 	}
 	return err
 }
@@ -398,18 +394,18 @@ func record(fd, command int, l FilelocksFileLock) error {
 // conflict returns a lock that is in the way of l on the description fd.
 func conflict(fd int, l FilelocksFileLock) (FilelocksFileLock, error) {
 	if l.End < l.Start || l.Start > endless {
-		return FilelocksFileLock{}, syscall.EINVAL
+		return FilelocksFileLock{}, posix.EINVAL
 	}
-	k := l.flock()
-	if err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &k); err != nil {
+	k, err := posix.GetLock(fd, l.lock())
+	if err != nil {
 		return FilelocksFileLock{}, err
 	}
-	found := FilelocksFileLock{Type: k.Type, Start: uint64(k.Start), End: endless, PID: uint32(k.Pid)}
+	found := FilelocksFileLock{Type: k.Type, Start: uint64(k.Start), End: endless, PID: uint32(k.PID)}
 	switch {
-	case k.Type == unix.F_UNLCK:
-		return FilelocksFileLock{Type: unix.F_UNLCK, Start: l.Start, End: l.End}, nil
-	case k.Len > 0:
-		found.End = uint64(k.Start + k.Len - 1)
+	case k.Type == posix.F_UNLCK:
+		return FilelocksFileLock{Type: posix.F_UNLCK, Start: l.Start, End: l.End}, nil
+	case k.Length > 0:
+		found.End = uint64(k.Start + k.Length - 1)
 	}
 	return found, nil
 }

@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // OpenFile says what [Tree.Grant] opens: the arguments of openat(2).
@@ -33,11 +31,11 @@ type Granted struct {
 // ErrNotRegular says that there is something else than a regular file: a FIFO, a
 // socket or a device. A write to it changes nothing in the folder, so the client may
 // open it by itself. Its errno is ENXIO.
-var ErrNotRegular = fmt.Errorf("vfs: no regular file: %w", syscall.ENXIO)
+var ErrNotRegular = fmt.Errorf("vfs: no regular file: %w", posix.ENXIO)
 
 // ours are the flags that are not the host's: Grant itself makes, truncates and
 // compares, and no descriptor is inherited.
-const ours = syscall.O_CREAT | syscall.O_EXCL | syscall.O_TRUNC | syscall.O_NOFOLLOW | syscall.O_CLOEXEC
+const ours = posix.O_CREAT | posix.O_EXCL | posix.O_TRUNC | posix.O_NOFOLLOW | posix.O_CLOEXEC
 
 // Grant opens a regular file for writing, or makes one, for a client that will write
 // to the descriptor without asking: whatever a write can destroy is captured first.
@@ -66,7 +64,7 @@ func (t *Tree) Grant(r Request, dir uint64, o OpenFile) (Granted, error) {
 			return g, err
 		}
 	}
-	return noGrant, syscall.ESTALE
+	return noGrant, posix.ESTALE
 }
 
 var noGrant = Granted{FD: -1}
@@ -74,7 +72,7 @@ var noGrant = Granted{FD: -1}
 // grantable refuses what no name can grant. A file whose attributes are kept elsewhere is not the host's file only.
 func (t *Tree) grantable(name string) error {
 	if t.opts.Posix != nil {
-		return syscall.EOPNOTSUPP
+		return posix.EOPNOTSUPP
 	}
 	return hostfs.CheckName(name)
 }
@@ -88,11 +86,11 @@ func (t *Tree) grant(r Request, parent *node, o *OpenFile) (Granted, error) {
 	}
 	st, err := t.look(d, o.Name)
 	switch {
-	case err == nil && o.Flags&(syscall.O_CREAT|syscall.O_EXCL) == syscall.O_CREAT|syscall.O_EXCL:
-		return noGrant, syscall.EEXIST
+	case err == nil && o.Flags&(posix.O_CREAT|posix.O_EXCL) == posix.O_CREAT|posix.O_EXCL:
+		return noGrant, posix.EEXIST
 	case err == nil:
 		return t.grantExisting(r, parent, d, o, &st)
-	case !errors.Is(err, syscall.ENOENT) || o.Flags&syscall.O_CREAT == 0:
+	case !errors.Is(err, posix.ENOENT) || o.Flags&posix.O_CREAT == 0:
 		return noGrant, err
 	}
 	if err = errors.Join(t.writable(), t.room(d.FD), t.grantRoom()); err != nil {
@@ -103,14 +101,14 @@ func (t *Tree) grant(r Request, parent *node, o *OpenFile) (Granted, error) {
 
 // grantNew makes the file o, which was not there, in m's directory.
 func (t *Tree) grantNew(m *mutation, parent *node, o *OpenFile) (Granted, error) {
-	m.op.Lends = o.Flags&syscall.O_ACCMODE != syscall.O_RDONLY
+	m.op.Lends = o.Flags&posix.O_ACCMODE != posix.O_RDONLY
 	if err := m.begin(); err != nil {
 		return noGrant, err
 	}
-	flags := o.Flags&^ours | syscall.O_CREAT | syscall.O_EXCL
+	flags := o.Flags&^ours | posix.O_CREAT | posix.O_EXCL
 	d := m.dirs[0]
-	fd, err := hostfs.OpenAt(d.FD, o.Name, flags, m.masked(d.FD, m.mode(syscall.S_IFREG, o.Mode&07777)))
-	again := errors.Is(err, syscall.EEXIST) && o.Flags&syscall.O_EXCL == 0
+	fd, err := hostfs.OpenAt(d.FD, o.Name, flags, m.masked(d.FD, m.mode(posix.S_IFREG, o.Mode&07777)))
+	again := errors.Is(err, posix.EEXIST) && o.Flags&posix.O_EXCL == 0
 	var st hostfs.Stat
 	if err == nil {
 		fd, st, err = hostfs.Described(fd)
@@ -123,7 +121,7 @@ func (t *Tree) grantNew(m *mutation, parent *node, o *OpenFile) (Granted, error)
 		return noGrant, err
 	}
 	n := t.lookup(&st, parent, o.Name, true)
-	if o.Flags&syscall.O_ACCMODE != syscall.O_RDONLY {
+	if o.Flags&posix.O_ACCMODE != posix.O_RDONLY {
 		t.granting(n).Done()
 		t.granted(n, fd, &st, false)
 	}
@@ -135,16 +133,16 @@ func (t *Tree) grantNew(m *mutation, parent *node, o *OpenFile) (Granted, error)
 func (t *Tree) grantExisting(r Request, parent *node, d *dirFD, o *OpenFile, st *hostfs.Stat) (Granted, error) {
 	switch {
 	case st.IsDir():
-		return noGrant, syscall.EISDIR
+		return noGrant, posix.EISDIR
 	case st.IsSymlink():
-		return noGrant, syscall.ELOOP
+		return noGrant, posix.ELOOP
 	case !st.IsRegular():
 		return noGrant, ErrNotRegular
-	case o.Flags&syscall.O_DIRECTORY != 0:
-		return noGrant, syscall.ENOTDIR
+	case o.Flags&posix.O_DIRECTORY != 0:
+		return noGrant, posix.ENOTDIR
 	}
 	err := grantMayOpen(d.FD, o.Name, o.Flags)
-	if errors.Is(err, syscall.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		err = errAgain
 	}
 	if err != nil {
@@ -154,7 +152,7 @@ func (t *Tree) grantExisting(r Request, parent *node, d *dirFD, o *OpenFile, st 
 	fd, instead, err := t.grantOpen(r, n, o.Flags, st, o.Instead)
 	if err != nil {
 		t.unref(n)
-		if errors.Is(err, syscall.ESTALE) {
+		if errors.Is(err, posix.ESTALE) {
 			err = errAgain
 		}
 		return noGrant, err
@@ -173,11 +171,11 @@ func (t *Tree) grantOpen(r Request, n *node, flags int, st *hostfs.Stat, by func
 	m := t.mutate(fsbridge.OpWrite, r)
 	defer m.done()
 	m.op.Node, m.op.NodeStat, m.op.Len, m.op.Ahead = &n.obj, *st, math.MaxInt64, true
-	m.op.Append, m.op.Lends = flags&syscall.O_APPEND != 0, flags&syscall.O_ACCMODE != syscall.O_RDONLY
-	if flags&syscall.O_TRUNC != 0 {
+	m.op.Append, m.op.Lends = flags&posix.O_APPEND != 0, flags&posix.O_ACCMODE != posix.O_RDONLY
+	if flags&posix.O_TRUNC != 0 {
 		m.op.Kind, m.op.Len, m.op.Ahead = fsbridge.OpTruncate, 0, false
 	}
-	if flags&syscall.O_ACCMODE != syscall.O_RDONLY {
+	if flags&posix.O_ACCMODE != posix.O_RDONLY {
 		if err := t.grantRoom(); err != nil {
 			return -1, false, err
 		}
@@ -188,7 +186,7 @@ func (t *Tree) grantOpen(r Request, n *node, flags int, st *hostfs.Stat, by func
 	}
 	fd, instead, err = t.openGranted(n, flags, by)
 	if err == nil && !t.granted(n, fd, st, instead) {
-		err = errors.Join(syscall.ESTALE, hostfs.Close(fd))
+		err = errors.Join(posix.ESTALE, hostfs.Close(fd))
 	}
 	m.end(nil, err)
 	return fd, instead, err
@@ -202,7 +200,7 @@ func (t *Tree) Regrant(r Request, node uint64, flags int) (int, error) {
 	defer t.end()
 	n := t.node(node)
 	if n == nil {
-		return -1, syscall.ESTALE
+		return -1, posix.ESTALE
 	}
 	st, err := n.stat()
 	if err != nil {
@@ -216,7 +214,7 @@ func (t *Tree) Regrant(r Request, node uint64, flags int) (int, error) {
 func (t *Tree) openGranted(n *node, flags int, by func(flags int) int) (fd int, instead bool, err error) {
 	var st hostfs.Stat
 	if fd = -1; by != nil {
-		fd = by(flags&^ours | syscall.O_NOFOLLOW | syscall.O_NONBLOCK | syscall.O_NOCTTY)
+		fd = by(flags&^ours | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_NOCTTY)
 	}
 	if fd >= 0 {
 		fd, st, err = hostfs.Described(fd)
@@ -232,19 +230,19 @@ func (t *Tree) openGranted(n *node, flags int, by func(flags int) int) (fd int, 
 	}
 	switch {
 	case !st.IsRegular():
-		err = syscall.ESTALE
+		err = posix.ESTALE
 	case fd >= t.maxFD:
 		t.lastFD.Store(int64(fd))
-		err = syscall.ENFILE
+		err = posix.ENFILE
 	}
 	if err == nil && grantWrites(flags) {
 		err = disarm(fd, &st)
 	}
-	if err == nil && flags&syscall.O_TRUNC != 0 {
+	if err == nil && flags&posix.O_TRUNC != 0 {
 		err = grantTruncate(fd, flags)
 	}
-	if err == nil && flags&syscall.O_NONBLOCK == 0 { // which open has added
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags&^ours&^syscall.O_ACCMODE)
+	if err == nil && flags&posix.O_NONBLOCK == 0 { // which open has added
+		err = posix.Setfl(fd, flags&^ours&^posix.O_ACCMODE)
 	}
 	if err != nil {
 		_ = hostfs.Close(fd)
@@ -259,7 +257,7 @@ func (t *Tree) GrantTmpfile(r Request, dir uint64, o OpenFile) (g Granted, err e
 		return noGrant, err
 	}
 	g = noGrant
-	flags := o.Flags&^ours&^unix.O_TMPFILE | o.Flags&syscall.O_EXCL
+	flags := o.Flags&^ours&^posix.O_TMPFILE | o.Flags&posix.O_EXCL
 	err = t.tmpfile(r, dir, flags, o.Mode, func(n *node, fd int, st *hostfs.Stat) {
 		t.granting(n).Done()
 		t.granted(n, fd, st, false)
@@ -283,11 +281,11 @@ func (t *Tree) Attach(fd int) (node, handle uint64, err error) {
 	}
 	n := t.find(st.ID)
 	if n == nil || n.isDir() || n.obj.Type != st.Type() || t.hidden.covers(n) {
-		return 0, 0, errors.Join(syscall.ESTALE, hostfs.Close(fd))
+		return 0, 0, errors.Join(posix.ESTALE, hostfs.Close(fd))
 	}
 	if n = t.lookup(&st, nil, "", false); n.isDir() {
 		t.unref(n)
-		return 0, 0, errors.Join(syscall.ESTALE, hostfs.Close(fd))
+		return 0, 0, errors.Join(posix.ESTALE, hostfs.Close(fd))
 	}
-	return n.id, t.openHandle(n, fd, syscall.O_RDONLY).ID, nil
+	return n.id, t.openHandle(n, fd, posix.O_RDONLY).ID, nil
 }

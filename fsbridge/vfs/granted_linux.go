@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"math"
-	"syscall"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // newGrants makes the list of the granted files. Each has one reference to its node.
@@ -25,7 +25,7 @@ func (t *Tree) granting(n *node) *grant[*node] { return t.grants.Begin(n, &n.gra
 // them we may need a descriptor.
 func (t *Tree) grantRoom() error {
 	if !t.grants.Room(t.maxFD / 2) {
-		return syscall.ENFILE
+		return posix.ENFILE
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func (n *node) lent() int {
 
 // openToWrite opens n for our change.
 func (n *node) openToWrite() (fd int, err error) {
-	err = n.granted.Load().Quietly(func() error { fd, err = n.Open(syscall.O_WRONLY); return err })
+	err = n.granted.Load().Quietly(func() error { fd, err = n.Open(posix.O_WRONLY); return err })
 	return fd, err
 }
 

@@ -2,25 +2,23 @@ package vfs
 
 import (
 	"errors"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // grantWrites tells whether a descriptor with flags of open(2), or getting it, changes the
 // file.
 func grantWrites(flags int) bool {
-	return flags&syscall.O_TRUNC != 0 || flags&syscall.O_ACCMODE != syscall.O_RDONLY
+	return flags&posix.O_TRUNC != 0 || flags&posix.O_ACCMODE != posix.O_RDONLY
 }
 
 // grantTruncate empties the file fd, which was opened with flags of open(2).
 func grantTruncate(fd, flags int) error {
-	if access := flags & syscall.O_ACCMODE; access == syscall.O_WRONLY || access == syscall.O_RDWR {
+	if access := flags & posix.O_ACCMODE; access == posix.O_WRONLY || access == posix.O_RDWR {
 		return hostfs.TruncateFD(fd, 0)
 	}
-	w, err := hostfs.ReopenFD(fd, syscall.O_WRONLY)
+	w, err := hostfs.ReopenFD(fd, posix.O_WRONLY)
 	if err != nil {
 		return err
 	}
@@ -33,9 +31,9 @@ func grantMayOpen(dirfd int, name string, flags int) error {
 	if !grantWrites(flags) {
 		return nil
 	}
-	mode := uint32(unix.W_OK)
-	if access := flags & syscall.O_ACCMODE; access != syscall.O_WRONLY {
-		mode |= unix.R_OK
+	mode := uint32(posix.W_OK)
+	if access := flags & posix.O_ACCMODE; access != posix.O_WRONLY {
+		mode |= posix.R_OK
 	}
-	return unix.Faccessat(dirfd, name, mode, unix.AT_EACCESS|unix.AT_SYMLINK_NOFOLLOW)
+	return posix.Faccessat(dirfd, name, mode, true)
 }

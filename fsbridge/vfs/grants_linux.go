@@ -4,11 +4,9 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // sweepAt is how many granted files are looked at together at least.
@@ -136,7 +134,7 @@ func (g *grant[N]) drop() {
 func (g *grant[N]) written() bool {
 	fd, st, err := g.open()
 	switch {
-	case errors.Is(err, syscall.ESTALE), errors.Is(err, syscall.ENOENT):
+	case errors.Is(err, posix.ESTALE), errors.Is(err, posix.ENOENT):
 		return false
 	case err != nil:
 		return true
@@ -153,11 +151,11 @@ func (g *grant[N]) written() bool {
 func (g *grant[N]) open() (fd int, st hostfs.Stat, err error) {
 	h := g.hold.Load()
 	if h == nil {
-		return g.list.Open(g.Node, unix.O_RDONLY)
+		return g.list.Open(g.Node, posix.O_RDONLY)
 	}
-	if fd, err = unix.FcntlInt(uintptr(h.FD), unix.F_DUPFD_CLOEXEC, 0); err == nil && !g.readable {
+	if fd, err = posix.Dup(h.FD); err == nil && !g.readable {
 		_ = hostfs.Close(fd)
-		fd, err = hostfs.ReopenFD(h.FD, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+		fd, err = hostfs.ReopenFD(h.FD, posix.O_RDONLY|posix.O_NONBLOCK|posix.O_NOCTTY)
 	}
 	if err != nil {
 		return -1, st, err
@@ -177,12 +175,12 @@ func (g *grant[N]) Keep() {
 	if g.over || g.hold.Load() != nil {
 		return
 	}
-	fd, _, err := g.list.Open(g.Node, unix.O_RDONLY)
+	fd, _, err := g.list.Open(g.Node, posix.O_RDONLY)
 	if g.readable = err == nil; err != nil {
-		fd, _, err = g.list.Open(g.Node, unix.O_PATH)
+		fd, _, err = g.list.Open(g.Node, posix.O_PATH)
 	}
 	if err == nil {
-		g.hold.Store(newOpenFiles(g.Node, fd, unix.O_PATH))
+		g.hold.Store(newOpenFiles(g.Node, fd, posix.O_PATH))
 	}
 }
 
@@ -194,12 +192,12 @@ func (g *grant[N]) KeepUnreadable(fd int) {
 	if g.over || g.readable {
 		return
 	}
-	r, err := hostfs.ReopenLent(fd, unix.O_RDONLY|unix.O_NONBLOCK, nil)
+	r, err := hostfs.ReopenLent(fd, posix.O_RDONLY|posix.O_NONBLOCK, nil)
 	if err != nil {
 		return
 	}
 	g.readable = true
-	if old := g.hold.Swap(newOpenFiles(g.Node, r, unix.O_PATH)); old != nil {
+	if old := g.hold.Swap(newOpenFiles(g.Node, r, posix.O_PATH)); old != nil {
 		old.Release()
 	}
 }

@@ -2,11 +2,9 @@ package vfs
 
 import (
 	"math"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // handle is one open file.
@@ -16,7 +14,7 @@ type handle = openFile[*node]
 // that RELEASE gives back.
 func (t *Tree) openHandle(n *node, fd int, flags uint32) *handle {
 	h := newOpenFiles(n, fd, flags)
-	h.Wrote.Store(flags&syscall.O_TRUNC != 0)
+	h.Wrote.Store(flags&posix.O_TRUNC != 0)
 	t.lastFD.Store(int64(fd))
 	n.handles.Add(h)
 	t.handles.Put(h, func(id uint64) { h.ID = id })
@@ -29,13 +27,13 @@ func (t *Tree) room(fd int) error {
 	if t.lastFD.Load() < int64(t.maxFD) {
 		return nil
 	}
-	next, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) // the lowest that is free now
+	next, err := posix.Dup(fd) // the lowest that is free now
 	if err != nil {
 		return err
 	}
 	_ = hostfs.Close(next)
 	if next >= t.maxFD {
-		return syscall.ENFILE
+		return posix.ENFILE
 	}
 	t.lastFD.Store(int64(next))
 	return nil
@@ -122,11 +120,11 @@ func (t *Tree) ReadInto(node, fh, offset uint64, dst [][]byte) (total int, err e
 	defer t.end()
 	h := t.handle(fh, node)
 	if h == nil {
-		return 0, syscall.EBADF
+		return 0, posix.EBADF
 	}
 	defer h.Release()
 	if offset > math.MaxInt64 {
-		return 0, syscall.EINVAL
+		return 0, posix.EINVAL
 	}
 	return hostfs.Preadv(h.FD, dst, int64(offset))
 }

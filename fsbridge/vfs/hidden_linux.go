@@ -2,9 +2,9 @@ package vfs
 
 import (
 	"fmt"
-	"syscall"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // hidden are the paths that the bridge refuses, as nodes have them; nil for
@@ -62,12 +62,12 @@ func (h *hidden) covers(n *node) bool {
 func (t *Tree) look(d *dirFD, name string) (hostfs.Stat, error) {
 	if t.hidden.entry(d.Node, name) {
 		t.noteRefused(d.Node, name)
-		return hostfs.Stat{}, syscall.EACCES
+		return hostfs.Stat{}, posix.EACCES
 	}
 	st, err := hostfs.StatAt(d.FD, name)
 	if err == nil && t.hidden.inode(st.ID) {
 		t.noteRefused(d.Node, name)
-		return st, syscall.EACCES
+		return st, posix.EACCES
 	}
 	return st, err
 }

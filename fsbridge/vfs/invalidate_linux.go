@@ -3,12 +3,10 @@ package vfs
 import (
 	"errors"
 	"path"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Outdated is what a client that caches must forget, by the numbers that it knows.
@@ -145,7 +143,7 @@ func (t *Tree) editedName(dir *node, fd int, name, at string, o *Outdated, busy 
 		return
 	}
 	st, err := hostfs.StatAt(fd, name)
-	if err != nil && t.removed.Take(dir.id, name) && errors.Is(err, syscall.ENOENT) {
+	if err != nil && t.removed.Take(dir.id, name) && errors.Is(err, posix.ENOENT) {
 		return
 	}
 	if err == nil {
@@ -177,7 +175,7 @@ func (t *Tree) editedDir(c *fsbridge.DirChanges) (dir *node, fd int, done func()
 			return dir, d.FD, func() { t.dirs.Release(d) }
 		}
 	}
-	fd, err := t.opts.Root.OpenPath(c.Path, unix.O_PATH|unix.O_DIRECTORY)
+	fd, err := t.opts.Root.OpenPath(c.Path, posix.O_PATH|posix.O_DIRECTORY)
 	if err != nil {
 		return nil, -1, nil
 	}

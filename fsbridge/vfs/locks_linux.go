@@ -3,12 +3,10 @@ package vfs
 import (
 	"errors"
 	"strings"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // FileLock is a record lock as fcntl(2) describes it.
@@ -43,7 +41,7 @@ func (t *Tree) SetLock(r Request, node, fh, owner uint64, l FileLock, wait bool)
 	return t.lockSoon(r, OpSetlk, node, fh, wait, func(h *handle) error {
 		n := h.Node
 		guarded, err := t.locks.Set(lockKey{Node: n.id, Owner: owner}, fh, l, n.lockable(h))
-		if err == nil && l.Type != unix.F_UNLCK {
+		if err == nil && l.Type != posix.F_UNLCK {
 			t.lookForNews(n, guarded)
 		}
 		return err
@@ -53,10 +51,10 @@ func (t *Tree) SetLock(r Request, node, fh, owner uint64, l FileLock, wait bool)
 // Flock does what flock(2) does with an open file.
 func (t *Tree) Flock(r Request, node, fh uint64, how int, wait bool) error {
 	return t.lockSoon(r, OpSetlk, node, fh, wait, func(h *handle) error {
-		err := unix.Flock(h.FD, how|unix.LOCK_NB)
+		err := posix.Flock(h.FD, how|posix.LOCK_NB)
 		if err == nil {
-			t.locks.Flocked(node, fh, how != unix.LOCK_UN)
-			if how != unix.LOCK_UN {
+			t.locks.Flocked(node, fh, how != posix.LOCK_UN)
+			if how != posix.LOCK_UN {
 				t.lookForNews(h.Node, false)
 			}
 		}
@@ -68,12 +66,12 @@ func (t *Tree) Flock(r Request, node, fh uint64, how int, wait bool) error {
 func (t *Tree) TestLock(r Request, node, fh, owner uint64, l FileLock) (found FileLock, err error) {
 	err = t.lockSoon(r, OpGetlk, node, fh, false, func(h *handle) error {
 		found, err = t.locks.Test(lockKey{Node: h.Node.id, Owner: owner}, l, h.Node.lockable(h))
-		if err == nil && found.Type != unix.F_UNLCK {
-			err = unix.EAGAIN
+		if err == nil && found.Type != posix.F_UNLCK {
+			err = posix.EAGAIN
 		}
 		return err
 	})
-	if errors.Is(err, unix.EAGAIN) {
+	if errors.Is(err, posix.EAGAIN) {
 		err = nil
 	}
 	return found, err
@@ -91,7 +89,7 @@ func (t *Tree) lockSoon(r Request, op Operation, node, fh uint64, wait bool, try
 	// Asked before: between the try and the question it may be gone, and its lock be free.
 	leaving := !wait && t.locks.Leaving(node)
 	err := t.lock(r, op, node, fh, wait, try)
-	if !leaving || !errors.Is(err, unix.EAGAIN) {
+	if !leaving || !errors.Is(err, posix.EAGAIN) {
 		return err
 	}
 	over := make(chan struct{})
@@ -99,9 +97,9 @@ func (t *Tree) lockSoon(r Request, op Operation, node, fh uint64, wait bool, try
 	defer timer.Stop()
 	soon := r
 	soon.Cancel = over
-	if err = t.lock(soon, op, node, fh, true, try); errors.Is(err, syscall.EINTR) {
+	if err = t.lock(soon, op, node, fh, true, try); errors.Is(err, posix.EINTR) {
 		t.locks.Stay(node)
-		err = unix.EAGAIN
+		err = posix.EAGAIN
 	}
 	return err
 }
@@ -117,7 +115,7 @@ func (t *Tree) lock(r Request, op Operation, node, fh uint64, wait bool, try fun
 	defer t.end()
 	h := t.handle(fh, node)
 	if h == nil {
-		return syscall.EBADF
+		return posix.EBADF
 	}
 	defer h.Release()
 	for pause := lockPause; ; pause = min(2*pause, maxLockPause) {
@@ -126,7 +124,7 @@ func (t *Tree) lock(r Request, op Operation, node, fh uint64, wait bool, try fun
 			freed = t.locks.Freed()
 		}
 		err := try(h)
-		if !wait || !errors.Is(err, unix.EAGAIN) {
+		if !wait || !errors.Is(err, posix.EAGAIN) {
 			return err
 		}
 		timer := time.NewTimer(pause)
@@ -134,29 +132,29 @@ func (t *Tree) lock(r Request, op Operation, node, fh uint64, wait bool, try fun
 		case <-freed:
 		case <-timer.C:
 		case <-r.Cancel:
-			err = syscall.EINTR
+			err = posix.EINTR
 		}
 		timer.Stop()
 		switch {
-		case errors.Is(err, syscall.EINTR):
+		case errors.Is(err, posix.EINTR):
 			return err
 		case t.closed.Load():
-			return syscall.ENOTCONN
+			return posix.ENOTCONN
 		}
 	}
 }
 
 // lockable tells the table of locks how to reach the file.
 func (n *node) lockable(h *handle) lockableFile {
-	f := lockableFile{Access: unix.O_RDONLY, Apart: n.isWalIndex()}
+	f := lockableFile{Access: posix.O_RDONLY, Apart: n.isWalIndex()}
 	if h.Writer {
-		f.Access = unix.O_WRONLY
+		f.Access = posix.O_WRONLY
 	}
 	f.Open = func(flags int) (int, error) {
 		fd, _, err := n.open(flags)
 		if err == nil && fd >= n.tree.maxFD {
 			_ = hostfs.Close(fd)
-			return -1, syscall.ENOLCK
+			return -1, posix.ENOLCK
 		}
 		return fd, err
 	}

@@ -1,10 +1,9 @@
 package vfs
 
 import (
-	"syscall"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // mutation carries one Op from a request to the Interceptor and back. It is
@@ -59,7 +58,7 @@ func (m *mutation) pinNew(n *node, name string) (*dirFD, error) {
 func (m *mutation) acquire(i int, n *node, name string) (d *dirFD, err error) {
 	if m.tree.hidden.entry(n, name) {
 		m.tree.noteRefused(n, name)
-		return nil, syscall.EACCES
+		return nil, posix.EACCES
 	}
 	if d, err = m.tree.dirs.acquire(n); err == nil {
 		m.dirs[i] = d
@@ -90,7 +89,7 @@ func (m *mutation) lockAndLook(d *dirFD, name string, dirs ...*node) (disk strin
 // validate implements [fsbridge.Op.Validate]. Who has ended was told to: its step may be rolled back already, and nothing of it comes later.
 func (m *mutation) validate(epoch uint64) error {
 	if m.who.Waits != nil && !m.who.Waits() {
-		return syscall.EINTR
+		return posix.EINTR
 	}
 	return m.inPlace(epoch)
 }
@@ -105,7 +104,7 @@ func (m *mutation) inPlace(epoch uint64) error {
 			return err
 		}
 		if !d.Node.linked() {
-			return syscall.ENOENT
+			return posix.ENOENT
 		}
 	}
 	return nil
@@ -118,7 +117,7 @@ func (m *mutation) begin() error {
 		return fsbridge.ErrReadOnly
 	}
 	if m.op.Name != "" && !m.locked.Has(m.op.Dir.ID) && m.lock(m.op.Dir.ID) != nil {
-		return syscall.EINTR
+		return posix.EINTR
 	}
 	if t.opts.Hooks != nil {
 		ticket, err := m.ask()
@@ -235,7 +234,7 @@ func (t *Tree) writable() error {
 // symlinkAllowed applies the symlink policy to a mutation of an inode of the
 // given type.
 func (t *Tree) symlinkAllowed(typ uint32) error {
-	if t.opts.SymlinksReadOnly && typ == syscall.S_IFLNK {
+	if t.opts.SymlinksReadOnly && typ == posix.S_IFLNK {
 		return fsbridge.ErrReadOnly
 	}
 	return nil

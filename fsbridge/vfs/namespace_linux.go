@@ -2,27 +2,25 @@ package vfs
 
 import (
 	"errors"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Mkdir makes a directory.
 func (t *Tree) Mkdir(r Request, dir uint64, name string, mode uint32) (Entry, error) {
 	mode &= 07777
-	return t.make(making{OpMkdir, fsbridge.OpMkdir, name, syscall.S_IFDIR | mode, ""}, r, dir,
+	return t.make(making{OpMkdir, fsbridge.OpMkdir, name, posix.S_IFDIR | mode, ""}, r, dir,
 		func(dirfd int, mode uint32) error { return hostfs.MkdirAt(dirfd, name, t.plainMode(true, mode&07777)) })
 }
 
 // Mknod makes a regular file, a FIFO or a socket, never a device.
 func (t *Tree) Mknod(r Request, dir uint64, name string, mode uint32) (Entry, error) {
-	switch mode & syscall.S_IFMT {
-	case syscall.S_IFREG, syscall.S_IFIFO, syscall.S_IFSOCK:
+	switch mode & posix.S_IFMT {
+	case posix.S_IFREG, posix.S_IFIFO, posix.S_IFSOCK:
 	default:
-		return Entry{}, syscall.EPERM
+		return Entry{}, posix.EPERM
 	}
 	return t.make(making{OpMknod, fsbridge.OpMknod, name, mode, ""}, r, dir,
 		func(dirfd int, mode uint32) error {
@@ -35,7 +33,7 @@ func (t *Tree) Mknod(r Request, dir uint64, name string, mode uint32) (Entry, er
 
 // Bind is Mknod for a socket, which bind binds to the name in the directory dirfd.
 func (t *Tree) Bind(r Request, dir uint64, name string, bind func(dirfd int) error) (Entry, error) {
-	return t.make(making{OpMknod, fsbridge.OpMknod, name, syscall.S_IFSOCK | 0o777, ""}, r, dir,
+	return t.make(making{OpMknod, fsbridge.OpMknod, name, posix.S_IFSOCK | 0o777, ""}, r, dir,
 		func(dirfd int, _ uint32) error { return bind(dirfd) })
 }
 
@@ -45,7 +43,7 @@ func (t *Tree) Symlink(r Request, dir uint64, name, target string) (Entry, error
 	if t.opts.Posix != nil {
 		kind = fsbridge.OpCreate // that is what the host sees
 	}
-	return t.make(making{OpSymlink, kind, name, syscall.S_IFLNK, target}, r, dir,
+	return t.make(making{OpSymlink, kind, name, posix.S_IFLNK, target}, r, dir,
 		func(dirfd int, _ uint32) error {
 			if t.opts.Posix != nil { // as Git for Windows has them
 				return hostfs.WriteNewAt(dirfd, name, target, t.plainMode(false, 0o644))
@@ -69,7 +67,7 @@ func (t *Tree) make(w making, r Request, dir uint64, perform func(dirfd int, mod
 		return Entry{}, err
 	}
 	defer t.end()
-	name, typ := w.name, w.mode&syscall.S_IFMT
+	name, typ := w.name, w.mode&posix.S_IFMT
 	if err := errors.Join(t.symlinkAllowed(typ), t.checkName(name)); err != nil {
 		return Entry{}, err
 	}
@@ -122,11 +120,11 @@ func (t *Tree) Link(r Request, node, dir uint64, name string) (Entry, error) {
 	}
 	switch {
 	case n == nil:
-		return Entry{}, syscall.ESTALE
+		return Entry{}, posix.ESTALE
 	case n.isDir():
-		return Entry{}, syscall.EPERM
+		return Entry{}, posix.EPERM
 	case !n.linked() && n.flags.Load()&flagTmpfile == 0:
-		return Entry{}, syscall.ENOENT
+		return Entry{}, posix.ENOENT
 	}
 	if err := t.symlinkAllowed(n.obj.Type); err != nil {
 		return Entry{}, err
@@ -160,7 +158,7 @@ func (t *Tree) Link(r Request, node, dir uint64, name string) (Entry, error) {
 }
 
 func (t *Tree) link(n *node, dirfd int, name string) (hostfs.Stat, error) {
-	fd, _, err := n.open(unix.O_PATH)
+	fd, _, err := n.open(posix.O_PATH)
 	if err != nil {
 		return hostfs.Stat{}, err
 	}
@@ -213,9 +211,9 @@ func (t *Tree) remove(kind fsbridge.Kind, r Request, dir uint64, name string) er
 	case err != nil:
 		return err
 	case kind == fsbridge.OpUnlink && st.IsDir():
-		return syscall.EISDIR
+		return posix.EISDIR
 	case kind == fsbridge.OpRmdir && !st.IsDir():
-		return syscall.ENOTDIR
+		return posix.ENOTDIR
 	}
 	if err := t.symlinkAllowed(st.Type()); err != nil {
 		return err
@@ -278,7 +276,7 @@ func (t *Tree) holdRemoved(dirfd int, name string, n *node, st *hostfs.Stat) int
 	if !t.timely || t.renamesRemoved || n.handles.Len() > 0 || !st.IsRegular() || st.Nlink > 1 || st.Size == 0 {
 		return -1
 	}
-	fd, err := hostfs.OpenAt(dirfd, name, unix.O_PATH, 0)
+	fd, err := hostfs.OpenAt(dirfd, name, posix.O_PATH, 0)
 	if err != nil {
 		return -1
 	}
@@ -291,9 +289,9 @@ func (t *Tree) Rename(r Request, dir uint64, name string, newDir uint64, newName
 		return err
 	}
 	defer t.end()
-	if flags&^(unix.RENAME_NOREPLACE|unix.RENAME_EXCHANGE) != 0 ||
-		flags == unix.RENAME_NOREPLACE|unix.RENAME_EXCHANGE {
-		return syscall.EINVAL
+	if flags&^(posix.RENAME_NOREPLACE|posix.RENAME_EXCHANGE) != 0 ||
+		flags == posix.RENAME_NOREPLACE|posix.RENAME_EXCHANGE {
+		return posix.EINVAL
 	}
 	from, err := t.dir(dir)
 	if err != nil {
@@ -319,7 +317,7 @@ func (t *Tree) rename(m *mutation, oldDir *node, oldName string, newDir *node, n
 	}
 	newName, vst, err := m.lockAndLook(nd, newName, oldDir, newDir)
 	exists := err == nil
-	if err != nil && !errors.Is(err, syscall.ENOENT) {
+	if err != nil && !errors.Is(err, posix.ENOENT) {
 		return err
 	}
 	oldName, st, err := t.onDisk(d, oldName)
@@ -345,7 +343,7 @@ func (t *Tree) rename(m *mutation, oldDir *node, oldName string, newDir *node, n
 		return err
 	}
 	removed := ""
-	if oldDir == newDir && flags&unix.RENAME_EXCHANGE == 0 {
+	if oldDir == newDir && flags&posix.RENAME_EXCHANGE == 0 {
 		removed = oldName
 	}
 	var noted error
@@ -360,7 +358,7 @@ func (t *Tree) rename(m *mutation, oldDir *node, oldName string, newDir *node, n
 // performRename renames, and notes that if it could; noted says that it could not.
 func (t *Tree) performRename(m *mutation, n, victim, oldDir, newDir *node) (noted, err error) {
 	op := &m.op
-	exchange := op.Flags&unix.RENAME_EXCHANGE != 0
+	exchange := op.Flags&posix.RENAME_EXCHANGE != 0
 	if victim != nil && !exchange {
 		t.replace(victim, op)
 	}
@@ -394,7 +392,7 @@ func (t *Tree) replace(victim *node, op *fsbridge.Op) {
 		t.disown(victim)
 		return
 	}
-	fd, now, err := hostfs.OpenKnown(op.NewDirFD, op.NewName, victim.obj.ID, unix.O_PATH)
+	fd, now, err := hostfs.OpenKnown(op.NewDirFD, op.NewName, victim.obj.ID, posix.O_PATH)
 	if err != nil {
 		return
 	}
@@ -411,7 +409,7 @@ func (t *Tree) replace(victim *node, op *fsbridge.Op) {
 // keep holds n by fd, which it takes over, until the kernel forgets n or too
 // many others came after it.
 func (t *Tree) keep(n *node, fd int) {
-	h := newOpenFiles(n, fd, unix.O_PATH)
+	h := newOpenFiles(n, fd, posix.O_PATH)
 	if old := t.spares.Add(n); old != nil && old != n {
 		old.dropSpare()
 	}

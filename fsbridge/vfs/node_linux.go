@@ -3,10 +3,10 @@ package vfs
 import (
 	"strings"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // node is one host inode that the kernel knows, or that an open handle or a
@@ -52,9 +52,9 @@ const (
 // binding is one name of a node.
 type binding = bindingsBinding[*node]
 
-func (n *node) isDir() bool     { return n.obj.Type == syscall.S_IFDIR }
-func (n *node) isRegular() bool { return n.obj.Type == syscall.S_IFREG }
-func (n *node) isSymlink() bool { return n.obj.Type == syscall.S_IFLNK }
+func (n *node) isDir() bool     { return n.obj.Type == posix.S_IFDIR }
+func (n *node) isRegular() bool { return n.obj.Type == posix.S_IFREG }
+func (n *node) isSymlink() bool { return n.obj.Type == posix.S_IFLNK }
 func (n *node) isRoot() bool    { return n == n.tree.root }
 
 // note notes that the kernel knows the node as st, or will ask.
@@ -150,8 +150,8 @@ func (n *node) open(flags int) (int, hostfs.Stat, error) {
 		return t.openDir(n, flags)
 	}
 	// O_NONBLOCK: never hang on a FIFO that was swapped in.
-	flags |= syscall.O_NONBLOCK | syscall.O_NOCTTY
-	var err error = syscall.ESTALE
+	flags |= posix.O_NONBLOCK | posix.O_NOCTTY
+	var err error = posix.ESTALE
 	for b := n.names.Load(); b != nil; b = b.Next {
 		var d *dirFD
 		if d, err = t.dirs.acquire(b.Parent); err != nil {
@@ -187,7 +187,7 @@ func (n *node) stat() (hostfs.Stat, error) {
 		defer h.Release()
 		return hostfs.StatFD(h.FD)
 	}
-	var err error = syscall.ESTALE
+	var err error = posix.ESTALE
 	for b := n.names.Load(); b != nil; b = b.Next {
 		var d *dirFD
 		if d, err = t.dirs.acquire(b.Parent); err != nil {
@@ -200,7 +200,7 @@ func (n *node) stat() (hostfs.Stat, error) {
 			return st, nil
 		}
 		if err == nil {
-			err = syscall.ESTALE
+			err = posix.ESTALE
 		}
 	}
 	return hostfs.Stat{}, errStaleDir(err)

@@ -4,22 +4,20 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // mostOpenFiles leaves a part of the process's descriptors to everything but open files:
 // whoever opens all that he may must not keep the log, the other folders and those
 // who would stop him from theirs.
 func mostOpenFiles() int {
-	var r unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
+	limit, ok := posix.OpenFiles()
+	if !ok {
 		return math.MaxInt
 	}
-	n := min(r.Cur, math.MaxInt32)
+	n := min(limit, math.MaxInt32)
 	return int(n - min(1024, n/4))
 }
 
@@ -37,7 +35,7 @@ type openFile[N any] struct {
 
 // newOpenFiles makes fd, which it takes over, a File with one reference. flags are open(2)'s.
 func newOpenFiles[N any](node N, fd int, flags uint32) *openFile[N] {
-	f := &openFile[N]{Node: node, FD: fd, Writer: flags&syscall.O_ACCMODE != syscall.O_RDONLY}
+	f := &openFile[N]{Node: node, FD: fd, Writer: flags&posix.O_ACCMODE != posix.O_RDONLY}
 	f.refs.Store(1)
 	return f
 }

@@ -1,10 +1,9 @@
 package vfs
 
 import (
-	"syscall"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // What of a Tree is different with Options.Posix: on the host there are plain
@@ -163,15 +162,15 @@ func (t *Tree) followMove(oldDir *node, oldName string, newDir *node, newName st
 // shownTarget is the text of a symlink that is a plain file on the host.
 func (t *Tree) shownTarget(n *node) ([]byte, error) {
 	if t.opts.Posix == nil || !n.isRegular() {
-		return nil, syscall.EINVAL
+		return nil, posix.EINVAL
 	}
 	st, err := n.stat()
 	if err != nil {
 		return nil, err
 	}
 	a := t.show(n, &st)
-	if a.Mode&syscall.S_IFMT != syscall.S_IFLNK {
-		return nil, syscall.EINVAL
+	if a.Mode&posix.S_IFMT != posix.S_IFLNK {
+		return nil, posix.EINVAL
 	}
 	return []byte(a.Target), nil
 }

@@ -1,10 +1,9 @@
 package vfs
 
 import (
-	"syscall"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // mode is what m makes of a mode that was asked for. The Op says if that is less.
@@ -26,7 +25,7 @@ func (t *Tree) keptMode(n *node, in *SetAttr) (kept SetAttr, st hostfs.Stat, ok 
 		return kept, st, false, err
 	}
 	if t.euid != 0 && st.UID != t.euid {
-		return kept, st, false, syscall.EPERM // as chmod says
+		return kept, st, false, posix.EPERM // as chmod says
 	}
 	kept.Set &^= SetMode
 	return kept, st, true, nil

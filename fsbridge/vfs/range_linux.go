@@ -3,17 +3,15 @@ package vfs
 import (
 	"errors"
 	"math"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // fallocateFlags are those that the log can capture.
-const fallocateFlags = unix.FALLOC_FL_KEEP_SIZE | unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_ZERO_RANGE |
-	unix.FALLOC_FL_COLLAPSE_RANGE | unix.FALLOC_FL_INSERT_RANGE
+const fallocateFlags = posix.FALLOC_FL_KEEP_SIZE | posix.FALLOC_FL_PUNCH_HOLE | posix.FALLOC_FL_ZERO_RANGE |
+	posix.FALLOC_FL_COLLAPSE_RANGE | posix.FALLOC_FL_INSERT_RANGE
 
 // Fallocate changes what an open file has allocated; flags are FALLOC_FL_*.
 func (t *Tree) Fallocate(r Request, node, fh uint64, flags uint32, off, length uint64) error {
@@ -23,16 +21,16 @@ func (t *Tree) Fallocate(r Request, node, fh uint64, flags uint32, off, length u
 	defer t.end()
 	h := t.handle(fh, node)
 	if h == nil {
-		return syscall.EBADF
+		return posix.EBADF
 	}
 	defer h.Release()
 	switch {
 	case !h.Writer:
-		return syscall.EBADF
+		return posix.EBADF
 	case flags&^fallocateFlags != 0:
-		return syscall.EOPNOTSUPP
+		return posix.EOPNOTSUPP
 	case length == 0 || off > math.MaxInt64 || length > math.MaxInt64-off:
-		return syscall.EINVAL
+		return posix.EINVAL
 	}
 	m := t.mutate(fsbridge.OpFallocate, r)
 	defer m.done()
@@ -66,20 +64,20 @@ func (t *Tree) CopyRange(r Request, from, to Range, length uint64) (int, error) 
 	defer t.end()
 	src := t.handle(from.Handle, from.Node)
 	if src == nil {
-		return 0, syscall.EBADF
+		return 0, posix.EBADF
 	}
 	defer src.Release()
 	dst := t.handle(to.Handle, to.Node)
 	if dst == nil {
-		return 0, syscall.EBADF
+		return 0, posix.EBADF
 	}
 	defer dst.Release()
 	length = min(length, copyBytes)
 	switch {
 	case !dst.Writer:
-		return 0, syscall.EBADF
+		return 0, posix.EBADF
 	case from.Off > math.MaxInt64-length || to.Off > math.MaxInt64-length:
-		return 0, syscall.EINVAL
+		return 0, posix.EINVAL
 	}
 	m := t.mutate(fsbridge.OpCopyRange, r)
 	defer m.done()
@@ -91,8 +89,8 @@ func (t *Tree) CopyRange(r Request, from, to Range, length uint64) (int, error) 
 	dst.Wrote.Store(true)
 	if err == nil {
 		err = t.killPriv(dst.FD)
-	} else if errors.Is(err, syscall.EXDEV) {
-		err = syscall.EOPNOTSUPP // the client copies by reading and writing
+	} else if errors.Is(err, posix.EXDEV) {
+		err = posix.EOPNOTSUPP // the client copies by reading and writing
 	}
 	m.end(nil, err)
 	return n, err
@@ -106,12 +104,12 @@ func (t *Tree) Seek(node, fh, off uint64, whence uint32) (uint64, error) {
 	defer t.end()
 	h := t.handle(fh, node)
 	if h == nil {
-		return 0, syscall.EBADF
+		return 0, posix.EBADF
 	}
 	defer h.Release()
-	if whence != unix.SEEK_DATA && whence != unix.SEEK_HOLE || off > math.MaxInt64 {
-		return 0, syscall.EINVAL
+	if whence != posix.SEEK_DATA && whence != posix.SEEK_HOLE || off > math.MaxInt64 {
+		return 0, posix.EINVAL
 	}
-	found, err := unix.Seek(h.FD, int64(off), int(whence))
+	found, err := posix.Seek(h.FD, int64(off), int(whence))
 	return uint64(max(found, 0)), err
 }

@@ -1,12 +1,9 @@
 package vfs
 
 import (
-	"syscall"
-
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // FsyncDir makes a directory durable.
@@ -19,12 +16,12 @@ func (t *Tree) FsyncDir(dir uint64) error {
 	if err != nil {
 		return err
 	}
-	fd, _, err := t.openDir(n, unix.O_RDONLY)
+	fd, _, err := t.openDir(n, posix.O_RDONLY)
 	if err != nil {
 		return err
 	}
 	defer hostfs.Close(fd)
-	return unix.Fsync(fd)
+	return posix.Fsync(fd)
 }
 
 // ReadDir lists a directory from off on, which is 0 or a DirEntry's Off: it calls add
@@ -37,9 +34,9 @@ func (t *Tree) ReadDir(dir, off uint64, size int, add func(DirEntry) bool) error
 	defer t.end()
 	return t.list(dir, off, size, func(parent *node, d *dirFD, e hostfs.Dirent) bool {
 		de := dirEntry(e)
-		if t.opts.Posix != nil && de.Type == syscall.S_IFREG {
+		if t.opts.Posix != nil && de.Type == posix.S_IFREG {
 			if st, err := t.look(d, e.Name); err == nil {
-				de.Type = t.show(t.known(&st, parent, e.Name), &st).Mode & syscall.S_IFMT
+				de.Type = t.show(t.known(&st, parent, e.Name), &st).Mode & posix.S_IFMT
 			}
 		}
 		return add(de)
@@ -87,7 +84,7 @@ func (t *Tree) list(number, from uint64, size int, add func(*node, *dirFD, hostf
 	}
 	defer t.dirs.Release(d)
 	if from > 1<<63-1 {
-		return syscall.EINVAL
+		return posix.EINVAL
 	}
 	p := t.buffers.Get().(*[]byte)
 	defer t.buffers.Put(p)
@@ -121,14 +118,14 @@ func (t *Tree) Readlink(node uint64) ([]byte, error) {
 	n := t.node(node)
 	switch {
 	case n == nil:
-		return nil, syscall.ESTALE
+		return nil, posix.ESTALE
 	case !n.isSymlink():
 		target, err := t.shownTarget(n)
 		return target, err
 	}
 	b := n.names.Load()
 	if b == nil {
-		return nil, syscall.ENOENT
+		return nil, posix.ENOENT
 	}
 	d, err := t.dirs.acquire(b.Parent)
 	if err != nil {
@@ -141,11 +138,11 @@ func (t *Tree) Readlink(node uint64) ([]byte, error) {
 	}
 	// The kernel keeps the text for this inode: it must be this inode's.
 	if st, err := hostfs.StatAt(d.FD, b.Name); err != nil || st.ID != n.obj.ID {
-		return nil, syscall.ESTALE
+		return nil, posix.ESTALE
 	}
 	if t.opts.Posix != nil {
 		if path, ok := n.path(); !ok || fsbridge.LinkLeadsOut(path, target) {
-			return nil, syscall.EACCES
+			return nil, posix.EACCES
 		}
 	}
 	return []byte(target), nil

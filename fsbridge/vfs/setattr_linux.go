@@ -2,12 +2,10 @@ package vfs
 
 import (
 	"math"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // SetAttr sets attributes, the size as one mutation and the rest as another, and
@@ -19,7 +17,7 @@ func (t *Tree) SetAttr(r Request, node uint64, in *SetAttr) (Attr, error) {
 	defer t.end()
 	n := t.node(node)
 	if n == nil {
-		return Attr{}, syscall.ESTALE
+		return Attr{}, posix.ESTALE
 	}
 	if in.Set&SetSize != 0 {
 		if err := t.setSize(r, n, in); err != nil {
@@ -42,9 +40,9 @@ func (t *Tree) SetAttr(r Request, node uint64, in *SetAttr) (Attr, error) {
 func (t *Tree) setSize(r Request, n *node, in *SetAttr) error {
 	switch {
 	case n.isDir():
-		return syscall.EISDIR
+		return posix.EISDIR
 	case !n.isRegular() || in.Size > math.MaxInt64:
-		return syscall.EINVAL
+		return posix.EINVAL
 	}
 	if err := t.writable(); err != nil {
 		return err
@@ -120,7 +118,7 @@ func (t *Tree) checkSetattr(n *node, in *SetAttr) (hostfs.Stat, error) {
 	if t.opts.Owner != nil && t.opts.Posix == nil {
 		shown := t.owner(&st)
 		if in.Set&SetUID != 0 && in.UID != shown.UID || in.Set&SetGID != 0 && in.GID != shown.GID {
-			return st, syscall.EPERM
+			return st, posix.EPERM
 		}
 	}
 	return st, nil
@@ -220,7 +218,7 @@ func (n *node) withFD(f func(fd int) error) error {
 		defer n.tree.dirs.Release(d)
 		return f(d.FD)
 	}
-	fd, _, err := n.open(unix.O_PATH)
+	fd, _, err := n.open(posix.O_PATH)
 	if err != nil {
 		return err
 	}

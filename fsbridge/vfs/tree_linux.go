@@ -7,13 +7,11 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Tree serves a working folder. It knows nothing of how requests arrive. Methods are
@@ -184,7 +182,7 @@ func (t *Tree) InFlight() int { return int(t.inFlight.Load()) }
 func (t *Tree) begin(op Operation) error {
 	t.counts[op].Add(1)
 	if t.closed.Load() {
-		return syscall.ENOTCONN
+		return posix.ENOTCONN
 	}
 	t.inFlight.Add(1)
 	return nil
@@ -214,9 +212,9 @@ func (t *Tree) dir(id uint64) (*node, error) {
 	n := t.node(id)
 	switch {
 	case n == nil:
-		return nil, syscall.ESTALE
+		return nil, posix.ESTALE
 	case !n.isDir():
-		return nil, syscall.ENOTDIR
+		return nil, posix.ENOTDIR
 	}
 	return n, nil
 }
@@ -391,7 +389,7 @@ func (t *Tree) Lookup(dir uint64, name string) (Entry, error) {
 	t.removed.Take(dir, name)
 	disk, st, err := t.onDisk(d, name)
 	t.dirs.Release(d)
-	if errors.Is(err, syscall.ENOENT) && ttl > 0 {
+	if errors.Is(err, posix.ENOENT) && ttl > 0 {
 		return Entry{NameTTL: ttl}, nil
 	}
 	if err != nil {
@@ -436,9 +434,9 @@ func (t *Tree) ttlIn(dir *node) time.Duration {
 }
 
 // StatFS describes the file system of the folder.
-func (t *Tree) StatFS() (unix.Statfs_t, error) {
+func (t *Tree) StatFS() (posix.Statfs_t, error) {
 	if err := t.begin(OpStatfs); err != nil {
-		return unix.Statfs_t{}, err
+		return posix.Statfs_t{}, err
 	}
 	defer t.end()
 	return hostfs.Statfs(t.opts.Root.FD())

@@ -1,17 +1,17 @@
 package vfs
 
 import (
-	"syscall"
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // RootID is the number of the root of every [Tree].
 const RootID = 1
 
 // Errno returns what a client is told of an error of a [Tree]: see [fsbridge.Errno].
-func Errno(err error) syscall.Errno { return fsbridge.Errno(err) }
+func Errno(err error) posix.Errno { return fsbridge.Errno(err) }
 
 // Request says who asks for an operation.
 type Request struct {

@@ -3,12 +3,10 @@ package vfs
 import (
 	"errors"
 	"strings"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // GetXattr returns the size of an extended attribute's value, and the value in dest if
@@ -21,15 +19,15 @@ func (t *Tree) GetXattr(node uint64, attr string, dest []byte) (int, error) {
 	n := t.node(node)
 	switch {
 	case n == nil:
-		return 0, syscall.ESTALE
+		return 0, posix.ESTALE
 	case !fsbridge.Readable(attr):
-		return 0, syscall.ENODATA
+		return 0, posix.ENODATA
 	case isACL(attr) && t.opts.Posix != nil:
-		return 0, syscall.ENODATA // it is about the host's modes
+		return 0, posix.ENODATA // it is about the host's modes
 	case isACL(attr) && t.opts.Owner != nil:
 		list, err := t.shownACL(n, attr)
 		if err == nil && len(dest) > 0 && len(dest) < len(list) {
-			err = syscall.ERANGE
+			err = posix.ERANGE
 		}
 		copy(dest, list)
 		return len(list), err
@@ -46,7 +44,7 @@ func (t *Tree) ListXattr(node uint64, dest []byte) (int, error) {
 	defer t.end()
 	n := t.node(node)
 	if n == nil {
-		return 0, syscall.ESTALE
+		return 0, posix.ESTALE
 	}
 	var names []byte
 	err := n.xattr(
@@ -57,7 +55,7 @@ func (t *Tree) ListXattr(node uint64, dest []byte) (int, error) {
 	}
 	names = fsbridge.Visible(names)
 	if len(dest) < len(names) {
-		return len(names), syscall.ERANGE
+		return len(names), posix.ERANGE
 	}
 	return copy(dest, names), nil
 }
@@ -68,8 +66,8 @@ func (t *Tree) SetXattr(r Request, node uint64, attr string, data []byte, flags 
 		return err
 	}
 	defer t.end()
-	if len(data) > hostfs.XattrMax || flags&^(unix.XATTR_CREATE|unix.XATTR_REPLACE) != 0 {
-		return syscall.EINVAL
+	if len(data) > hostfs.XattrMax || flags&^(posix.XATTR_CREATE|posix.XATTR_REPLACE) != 0 {
+		return posix.EINVAL
 	}
 	if isACL(attr) && t.opts.Owner != nil {
 		var err error
@@ -97,13 +95,13 @@ func (t *Tree) changeXattr(kind fsbridge.Kind, r Request, node uint64, attr stri
 	byName func(dirfd int, name string) error, byFD func(fd int) error) error {
 	n := t.node(node)
 	if n == nil {
-		return syscall.ESTALE
+		return posix.ESTALE
 	}
 	if err := errors.Join(t.writable(), fsbridge.Settable(attr), t.symlinkAllowed(n.obj.Type)); err != nil {
 		return err
 	}
 	if t.opts.Posix != nil && !strings.HasPrefix(attr, "user.") {
-		return syscall.EOPNOTSUPP // modes are not the host's
+		return posix.EOPNOTSUPP // modes are not the host's
 	}
 	if attr == hostfs.AccessACL && n.isRegular() {
 		st, err := n.stat()

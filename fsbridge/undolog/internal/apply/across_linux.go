@@ -8,11 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -73,7 +71,7 @@ func (e *Engine) park(d *layer.Node, fd int, name string, n *layer.Node, st *hos
 		return false, nil
 	}
 	err = e.move(d, fd, name, e.Root.FD(), parkName(n.Obj), st)
-	for _, no := range []error{unix.EXDEV, unix.EEXIST, unix.EACCES, unix.EPERM} {
+	for _, no := range []error{posix.EXDEV, posix.EEXIST, posix.EACCES, posix.EPERM} {
 		if errors.Is(err, no) {
 			return false, nil
 		}
@@ -167,7 +165,7 @@ func (e *Engine) keep(d *layer.Node, b *layer.Bind) ([]store.Made, error) {
 	}
 	defer e.done(at)
 	st, err := e.statAt(d, at.fd, b.Name)
-	if errors.Is(err, syscall.ENOENT) || err == nil && st.ID != b.Occ { // Run will see
+	if errors.Is(err, posix.ENOENT) || err == nil && st.ID != b.Occ { // Run will see
 		return nil, nil
 	}
 	if err != nil {
@@ -283,7 +281,7 @@ func (e *Engine) removeKept(fd int, name string, holdFD int) error {
 // keepNew copies the file name below fd if the copy in the hold is not as it is, or there is none.
 func (e *Engine) keepNew(fd int, name string, holdFD int) error {
 	st, err := hostfs.StatAt(fd, name)
-	if errors.Is(err, syscall.ENOENT) || err == nil && st.IsDir() {
+	if errors.Is(err, posix.ENOENT) || err == nil && st.IsDir() {
 		return nil
 	}
 	if v, ok := e.across.kept[st.ID]; err != nil || ok && v == versionOf(&st) {

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -326,7 +326,7 @@ func (e *Engine) detachFrom(d *layer.Node, b *layer.Bind) error {
 // binding as planned, or nil if something unexpected is there.
 func (e *Engine) detach(d *layer.Node, fd int, name string, b *layer.Bind) error {
 	st, err := e.statAt(d, fd, name)
-	if errors.Is(err, syscall.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return nil
 	}
 	if err != nil {
@@ -369,7 +369,7 @@ func (e *Engine) detach(d *layer.Node, fd int, name string, b *layer.Bind) error
 		}
 	}
 	err = e.move(d, fd, name, x.fd, to, &st)
-	if errors.Is(err, syscall.EXDEV) {
+	if errors.Is(err, posix.EXDEV) {
 		if parked, err := e.park(d, fd, name, n, &st); parked || err != nil {
 			e.tookAway(d, b, n, movedTo{name: parkName(id), parked: true}, err)
 			return err
@@ -441,7 +441,7 @@ func (e *Engine) freshName(fd int) string {
 func (e *Engine) move(d *layer.Node, fd int, name string, toFD int, to string, st *hostfs.Stat) error {
 	rename := func() error { return hostfs.RenameNew(fd, name, toFD, to) }
 	err := e.withAccess(d, rename)
-	if !errors.Is(err, syscall.EACCES) || st == nil || !st.IsDir() {
+	if !errors.Is(err, posix.EACCES) || st == nil || !st.IsDir() {
 		return err
 	}
 	was, given, err := hostfs.AllowAt(fd, name, 0o700, rename)

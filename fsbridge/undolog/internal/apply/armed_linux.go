@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 )
@@ -41,7 +40,7 @@ const closeWithin = 2 * time.Second
 
 // writtenBy is an error if somebody may be able to write to the file behind fd (O_PATH).
 func writtenBy(fd int) error {
-	r, err := hostfs.ReopenFD(fd, unix.O_RDONLY|unix.O_NONBLOCK)
+	r, err := hostfs.ReopenFD(fd, posix.O_RDONLY|posix.O_NONBLOCK)
 	if err != nil {
 		return err
 	}
@@ -54,11 +53,11 @@ func writtenBy(fd int) error {
 		case !written:
 			return nil
 		case !known:
-			return fmt.Errorf("the file system does not say whether a process has the file open for writing: %w", unix.EOPNOTSUPP)
+			return fmt.Errorf("the file system does not say whether a process has the file open for writing: %w", posix.EOPNOTSUPP)
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(errOpenForWriting, unix.ETXTBSY)
+			return errors.Join(errOpenForWriting, posix.ETXTBSY)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 )
@@ -93,7 +92,7 @@ func (e *Engine) askDir(d *layer.Node) {
 		if err != nil {
 			e.leaveBind(d, b, e.reasonAt(d, "", err))
 		} else if appendOnly && b.Occ.Ino != 0 {
-			e.leaveBind(d, b, e.reasonAt(d, "", unix.EPERM))
+			e.leaveBind(d, b, e.reasonAt(d, "", posix.EPERM))
 		}
 	}
 }
@@ -109,14 +108,14 @@ func (e *Engine) mayChange(d *layer.Node) (appendOnly bool, err error) {
 	if err != nil {
 		return false, nil // what is wrong is seen when it is done
 	}
-	return attrs&unix.STATX_ATTR_APPEND != 0, mayWrite(at.fd, ".", unix.W_OK|unix.X_OK, st)
+	return attrs&posix.STATX_ATTR_APPEND != 0, mayWrite(at.fd, ".", posix.W_OK|posix.X_OK, st)
 }
 
 // mayWrite asks for the rights to name below fd. An owner gives themselves what their file denies.
 func mayWrite(fd int, name string, rights uint32, uid uint32) error {
-	err := unix.Faccessat(fd, name, rights, 0) // with AT_EACCESS, a refusal by an attribute is not told
+	err := posix.Faccessat(fd, name, rights, false) // with AT_EACCESS, a refusal by an attribute is not told
 	switch {
-	case errors.Is(err, unix.EACCES) && int(uid) != os.Geteuid(), errors.Is(err, unix.EPERM), errors.Is(err, unix.EROFS):
+	case errors.Is(err, posix.EACCES) && int(uid) != os.Geteuid(), errors.Is(err, posix.EPERM), errors.Is(err, posix.EROFS):
 		return err
 	}
 	return nil
@@ -124,13 +123,7 @@ func mayWrite(fd int, name string, rights uint32, uid uint32) error {
 
 // attributesOf are the owner and the attributes (STATX_ATTR) of what is at a place.
 func attributesOf(fd int, name string) (uid uint32, attrs uint64, err error) {
-	var x unix.Statx_t
-	flags := unix.AT_SYMLINK_NOFOLLOW
-	if name == "" {
-		flags |= unix.AT_EMPTY_PATH
-	}
-	err = unix.Statx(fd, name, flags, unix.STATX_UID, &x)
-	return x.Uid, x.Attributes, err
+	return posix.Attributes(fd, name)
 }
 
 // askObject asks whether the content and metadata of n, which is somewhere, can be changed.
@@ -147,15 +140,15 @@ func (e *Engine) askObject(n *layer.Node) {
 	if err != nil || st.IsSymlink() {
 		return
 	}
-	if n.Type == unix.S_IFREG && e.t.Rec.Torn != nil && !e.fills(n, st.Size) {
+	if n.Type == posix.S_IFREG && e.t.Rec.Torn != nil && !e.fills(n, st.Size) {
 		e.leaveContent(n, errors.New("the log has lost its content"))
 		return
 	}
-	err = mayWrite(at.fd, name, unix.W_OK, uid)
-	fixed := errors.Is(err, unix.EROFS) || attrs&(unix.STATX_ATTR_IMMUTABLE|unix.STATX_ATTR_APPEND) != 0
-	if n.Type == unix.S_IFREG && (n.Content || st.Size != n.Meta.Size) {
-		if err == nil && attrs&unix.STATX_ATTR_APPEND != 0 {
-			err = unix.EPERM
+	err = mayWrite(at.fd, name, posix.W_OK, uid)
+	fixed := errors.Is(err, posix.EROFS) || attrs&(posix.STATX_ATTR_IMMUTABLE|posix.STATX_ATTR_APPEND) != 0
+	if n.Type == posix.S_IFREG && (n.Content || st.Size != n.Meta.Size) {
+		if err == nil && attrs&posix.STATX_ATTR_APPEND != 0 {
+			err = posix.EPERM
 		}
 		if err != nil && e.holdsContent(n, at, &st) {
 			n.Content, err = false, nil
@@ -209,7 +202,7 @@ func (e *Engine) askMeta(n *layer.Node, at entry, st *hostfs.Stat) {
 		{"times", st.Mtime != n.Meta.Mtime},
 	} {
 		if p.wrong {
-			e.leavePart(n, p.what, e.why(at, unix.EPERM))
+			e.leavePart(n, p.what, e.why(at, posix.EPERM))
 		}
 	}
 	if !n.Content { // attributes are compared when they are set
@@ -234,7 +227,7 @@ func (e *Engine) holdsContent(n *layer.Node, at entry, st *hostfs.Stat) bool {
 	if st.Size != n.Meta.Size {
 		return false
 	}
-	fd, err := hostfs.OpenVerified(at.fd, at.name, st.ID, unix.O_RDONLY|unix.O_NONBLOCK)
+	fd, err := hostfs.OpenVerified(at.fd, at.name, st.ID, posix.O_RDONLY|posix.O_NONBLOCK)
 	if err != nil {
 		return false
 	}

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -105,7 +103,7 @@ func (e *Engine) makeOne(n *layer.Node, dirfd int, inside *[]store.Made) (id hos
 	name := madeName(n.Obj)
 	first := len(*inside)
 	fd, err := e.makeInode(n, dirfd, name, xattrs, inside)
-	if errors.Is(err, syscall.EEXIST) { // half made before we were killed
+	if errors.Is(err, posix.EEXIST) { // half made before we were killed
 		*inside = (*inside)[:first]
 		if err = hostfs.RemoveAll(context.Background(), dirfd, name, nil); err == nil {
 			fd, err = e.makeInode(n, dirfd, name, xattrs, inside)
@@ -115,7 +113,7 @@ func (e *Engine) makeOne(n *layer.Node, dirfd int, inside *[]store.Made) (id hos
 		return id, fmt.Errorf("make %q again: %w", n.Name, err)
 	}
 	defer hostfs.Close(fd)
-	if n.Type == unix.S_IFIFO || n.Type == unix.S_IFSOCK {
+	if n.Type == posix.S_IFIFO || n.Type == posix.S_IFSOCK {
 		if err := layer.Bare(fd, n.Type, xattrs); err != nil {
 			return id, err
 		}
@@ -295,7 +293,7 @@ func (e *Engine) attach(d *layer.Node, b *layer.Bind) error {
 		return err
 	}
 	err = e.withAccess(d, put)
-	if errors.Is(err, syscall.EEXIST) { // somebody was quicker: keep theirs, too
+	if errors.Is(err, posix.EEXIST) { // somebody was quicker: keep theirs, too
 		if err = e.detach(d, at.fd, b.Name, nil); err == nil {
 			err = put()
 		}
@@ -333,7 +331,7 @@ func (e *Engine) put(n, d *layer.Node, from entry, fd int, name string) error {
 	} else {
 		err = rename()
 	}
-	if errors.Is(err, syscall.EXDEV) {
+	if errors.Is(err, posix.EXDEV) {
 		err = e.attachByCopy(n, d, from, fd, name)
 	}
 	return err

@@ -1,9 +1,8 @@
 package apply
 
 import (
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -29,7 +28,7 @@ func (e *Engine) unpackNode(k int, dirfd int, made *[]store.Made) error {
 	if p.Link >= 0 {
 		return e.linkUnpacked(p, dirfd)
 	}
-	n := &layer.Node{Object: &format.Object{Name: p.Name, ID: p.ID, Meta: p.Meta}, Type: p.Meta.Mode & unix.S_IFMT}
+	n := &layer.Node{Object: &format.Object{Name: p.Name, ID: p.ID, Meta: p.Meta}, Type: p.Meta.Mode & posix.S_IFMT}
 	fd, err := hostfs.MakeAt(dirfd, p.Name, n.Type|0o600, p.Meta.Target, func(fd int) error {
 		if err := layer.Bare(fd, n.Type, p.Xattrs); err != nil {
 			return err

@@ -5,9 +5,8 @@ import (
 	"os"
 	"path"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -101,11 +100,11 @@ var errTooDeep = errors.New("directories in it lie too deep to be copied to the 
 // thirds of those that the process may have.
 func copyDepth() int {
 	const least, most = 100, 16_000 // levels
-	var open unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &open) != nil {
+	open, ok := posix.OpenFiles()
+	if !ok {
 		return least
 	}
-	return int(min(max(open.Cur/3, least), most))
+	return int(min(max(open/3, least), most))
 }
 
 // tree copies name below fd, with everything in it and all metadata, to the
@@ -120,7 +119,7 @@ func (c *copier) tree(fd int, name string, toFD int, to, rel string, depth int) 
 		return err
 	}
 	switch st.Type() {
-	case unix.S_IFDIR:
+	case posix.S_IFDIR:
 		if depth > c.deepest {
 			return errTooDeep
 		}
@@ -135,7 +134,7 @@ func (c *copier) tree(fd int, name string, toFD int, to, rel string, depth int) 
 	if err != nil {
 		return err
 	}
-	p, err := hostfs.OpenAt(toFD, to, unix.O_PATH, 0)
+	p, err := hostfs.OpenAt(toFD, to, posix.O_PATH, 0)
 	if err != nil {
 		return err
 	}
@@ -152,9 +151,9 @@ func (c *copier) tree(fd int, name string, toFD int, to, rel string, depth int) 
 // one copies what is no directory.
 func (c *copier) one(fd int, name string, toFD int, to, rel string, st *hostfs.Stat, xattrs []hostfs.Xattr) error {
 	switch st.Type() {
-	case unix.S_IFREG:
+	case posix.S_IFREG:
 		return c.file(fd, name, toFD, to, rel, st, xattrs)
-	case unix.S_IFLNK:
+	case posix.S_IFLNK:
 		target, err := hostfs.ReadlinkAt(fd, name)
 		if err == nil {
 			err = hostfs.SymlinkAt(target, toFD, to)
@@ -164,7 +163,7 @@ func (c *copier) one(fd int, name string, toFD int, to, rel string, st *hostfs.S
 	if err := hostfs.MknodAt(toFD, to, st.Mode); err != nil {
 		return err
 	}
-	p, err := hostfs.OpenAt(toFD, to, unix.O_PATH, 0)
+	p, err := hostfs.OpenAt(toFD, to, posix.O_PATH, 0)
 	if err != nil {
 		return err
 	}
@@ -174,7 +173,7 @@ func (c *copier) one(fd int, name string, toFD int, to, rel string, st *hostfs.S
 
 func (c *copier) file(fd int, name string, toFD int, to, rel string, st *hostfs.Stat, xattrs []hostfs.Xattr) error {
 	at := entry{fd: fd, name: name}
-	open := func() (int, error) { return openForce(at, unix.O_RDONLY, st) }
+	open := func() (int, error) { return openForce(at, posix.O_RDONLY, st) }
 	if c.early {
 		open = func() (int, error) { return c.e.openLent(c.where(rel), at, st) }
 	}
@@ -183,7 +182,7 @@ func (c *copier) file(fd int, name string, toFD int, to, rel string, st *hostfs.
 		return err
 	}
 	defer hostfs.Close(in)
-	out, err := hostfs.OpenAt(toFD, to, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+	out, err := hostfs.OpenAt(toFD, to, posix.O_WRONLY|posix.O_CREAT|posix.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -237,7 +236,7 @@ func (c *copier) open(fd int, name, rel string, st *hostfs.Stat) (in int, done f
 	}
 	give := func() {}
 	if closed && c.early {
-		p, err := hostfs.OpenVerified(fd, name, st.ID, unix.O_PATH|unix.O_DIRECTORY)
+		p, err := hostfs.OpenVerified(fd, name, st.ID, posix.O_PATH|posix.O_DIRECTORY)
 		if err != nil {
 			return -1, nil, err
 		}

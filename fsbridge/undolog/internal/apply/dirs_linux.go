@@ -7,11 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -210,7 +208,7 @@ func (e *Engine) openNode(c *layer.Node) (int, error) {
 	}
 	defer e.done(at)
 	fd, err := hostfs.OpenDirPathAt(at.fd, at.name)
-	if errors.Is(err, syscall.EACCES) && c.Place.Kind == layer.InTree {
+	if errors.Is(err, posix.EACCES) && c.Place.Kind == layer.InTree {
 		if err = e.grant(e.t.Nodes[c.Place.Dir]); err == nil {
 			fd, err = hostfs.OpenDirPathAt(at.fd, at.name)
 		}
@@ -254,7 +252,7 @@ func (e *Engine) inAdopted(n *layer.Node, bucket int) (entry, error) {
 	if x.fd = e.dirs.get(x.key); x.fd >= 0 {
 		return x, nil
 	}
-	fd, err := hostfs.OpenBeneath(bucket, strings.TrimSuffix(dir, "/"), unix.O_PATH|unix.O_DIRECTORY)
+	fd, err := hostfs.OpenBeneath(bucket, strings.TrimSuffix(dir, "/"), posix.O_PATH|posix.O_DIRECTORY)
 	if err != nil {
 		return entry{}, err
 	}
@@ -287,10 +285,10 @@ func (e *Engine) bucket(kind dirKind, seq uint64, id format.ObjID, create bool) 
 	}
 	name := store.ShardName(id)
 	if base < 0 {
-		return entry{}, fmt.Errorf("open blobs: %w", syscall.ENOENT)
+		return entry{}, fmt.Errorf("open blobs: %w", posix.ENOENT)
 	}
 	fd, err := hostfs.OpenDirPathAt(base, name)
-	if create && errors.Is(err, syscall.ENOENT) {
+	if create && errors.Is(err, posix.ENOENT) {
 		if err = hostfs.MkdirAt(base, name, 0o700); err == nil {
 			fd, err = hostfs.OpenDirPathAt(base, name)
 		}
@@ -310,9 +308,9 @@ func (e *Engine) olderBlobs(seq uint64) (entry, error) {
 	}
 	dir, ok := e.StepBySeq(seq)
 	if !ok {
-		return entry{}, unix.ENOENT
+		return entry{}, posix.ENOENT
 	}
-	fd, err := hostfs.OpenBeneath(e.Lender.Dir.FD(), dir+"/blobs", unix.O_PATH|unix.O_DIRECTORY)
+	fd, err := hostfs.OpenBeneath(e.Lender.Dir.FD(), dir+"/blobs", posix.O_PATH|posix.O_DIRECTORY)
 	if err != nil {
 		return entry{}, err
 	}
@@ -323,7 +321,7 @@ func (e *Engine) olderBlobs(seq uint64) (entry, error) {
 // grant gives the owner all rights on a directory for the time of the apply.
 func (e *Engine) grant(n *layer.Node) error {
 	if _, ok := e.granted[n.Obj]; ok {
-		return syscall.EACCES
+		return posix.EACCES
 	}
 	d, err := e.dir(n)
 	if err != nil {
@@ -335,7 +333,7 @@ func (e *Engine) grant(n *layer.Node) error {
 		return err
 	}
 	if st.Mode&0o700 == 0o700 {
-		return syscall.EACCES
+		return posix.EACCES
 	}
 	if err := e.lend(n, d.fd, &st, 0o700); err != nil {
 		return err
@@ -348,7 +346,7 @@ func (e *Engine) grant(n *layer.Node) error {
 // refused.
 func (e *Engine) withAccess(d *layer.Node, f func() error) error {
 	err := f()
-	if errors.Is(err, syscall.EACCES) {
+	if errors.Is(err, posix.EACCES) {
 		switch gerr := e.grant(d); {
 		case gerr == nil:
 			err = f()

@@ -1,9 +1,8 @@
 package apply
 
 import (
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 )
@@ -28,11 +27,11 @@ func (e *Engine) succeed() {
 	for _, d := range e.scanned {
 		for i := range e.t.Binds[d.Obj] {
 			b := &e.t.Binds[d.Obj][i]
-			if b.Occ.Ino == 0 || b.OccNode != nil || b.OccMode&unix.S_IFMT != unix.S_IFREG {
+			if b.Occ.Ino == 0 || b.OccNode != nil || b.OccMode&posix.S_IFMT != posix.S_IFREG {
 				continue
 			}
 			n := e.t.ByHost[hostfs.ID{Dev: b.Occ.Dev, Ino: e.Edits.LeftUnder(e.idOf(d), b.Name)}]
-			if n == nil || n.Created || n.Type != unix.S_IFREG || n.Place.Kind != layer.Nowhere || e.t.Makeable(n) {
+			if n == nil || n.Created || n.Type != posix.S_IFREG || n.Place.Kind != layer.Nowhere || e.t.Makeable(n) {
 				continue
 			}
 			e.succeedAt(d, b, n)
@@ -65,7 +64,7 @@ func (e *Engine) leaveEdited() {
 		return
 	}
 	for _, n := range e.t.Order {
-		if n.Created || n.Lost || n.Type != unix.S_IFREG || n.Place.Kind == layer.Nowhere || !n.Dirty && !n.Content || e.t.Rec.Complete(n.Obj) && n.Content {
+		if n.Created || n.Lost || n.Type != posix.S_IFREG || n.Place.Kind == layer.Nowhere || !n.Dirty && !n.Content || e.t.Rec.Complete(n.Obj) && n.Content {
 			continue
 		}
 		at, name, st, err := e.lookAt(n)

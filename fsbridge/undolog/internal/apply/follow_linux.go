@@ -9,9 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -172,7 +171,7 @@ func (f *follower) pass(j *followed) {
 	fd := -1
 	at, err := e.dir(d)
 	if err == nil {
-		fd, err = unix.FcntlInt(uintptr(at.fd), unix.F_DUPFD_CLOEXEC, 0)
+		fd, err = posix.Dup(at.fd)
 		e.done(at)
 	}
 	if len(j.links) > 0 {
@@ -250,7 +249,7 @@ func (f *follower) link(j *followed, x *linked, from *store.ShardDirs) error {
 		return nil
 	}
 	if err := hostfs.LinkAt(fd, x.from, j.fd, x.name); err != nil {
-		if !errors.Is(err, unix.EEXIST) { // somebody was quicker
+		if !errors.Is(err, posix.EEXIST) { // somebody was quicker
 			f.refused.Store(true)
 		}
 		return nil
@@ -258,7 +257,7 @@ func (f *follower) link(j *followed, x *linked, from *store.ShardDirs) error {
 	if err := f.e.point("apply.linked"); err != nil {
 		return err
 	}
-	if err := hostfs.UnlinkAt(fd, x.from); err != nil && !errors.Is(err, unix.ENOENT) {
+	if err := hostfs.UnlinkAt(fd, x.from); err != nil && !errors.Is(err, posix.ENOENT) {
 		return fmt.Errorf("take a restored file's name in the log away: %w", err)
 	}
 	x.done = true
@@ -271,7 +270,7 @@ func (f *follower) link(j *followed, x *linked, from *store.ShardDirs) error {
 func (e *Env) Look(fd int, expect []Expected, all bool) *store.Look {
 	w := &store.Look{All: all}
 	if all {
-		r, err := hostfs.OpenSelf(fd, unix.O_RDONLY)
+		r, err := hostfs.OpenSelf(fd, posix.O_RDONLY)
 		if err != nil {
 			return nil
 		}

@@ -4,9 +4,8 @@ import (
 	"errors"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 )
 
@@ -81,7 +80,7 @@ func (e *Engine) foreignAt(d *layer.Node, b *layer.Bind) (bool, error) {
 	defer e.done(at)
 	st, err := e.statAt(d, at.fd, b.Name)
 	switch {
-	case errors.Is(err, unix.ENOENT):
+	case errors.Is(err, posix.ENOENT):
 		return false, nil
 	case err != nil:
 		return false, err
@@ -95,7 +94,7 @@ func (e *Engine) foreignAt(d *layer.Node, b *layer.Bind) (bool, error) {
 
 // foreignBelow looks through the directory name below fd.
 func (e *Engine) foreignBelow(fd int, name string) (foreign bool, err error) {
-	dir, err := hostfs.OpenBeneath(fd, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	dir, err := hostfs.OpenBeneath(fd, name, posix.O_RDONLY|posix.O_DIRECTORY)
 	if err != nil {
 		return false, nil // closed to us; it is moved as a whole
 	}

@@ -3,9 +3,8 @@ package apply
 import (
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -29,7 +28,7 @@ func (e *Engine) Create(dirfd int) (err error) {
 	if e.hold, err = hostfs.OpenSubdir(e.Inverse, "blobs", true); err != nil {
 		return err
 	}
-	e.made, err = hostfs.OpenAt(e.Inverse, "made", unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND, 0o600)
+	e.made, err = hostfs.OpenAt(e.Inverse, "made", posix.O_WRONLY|posix.O_CREAT|posix.O_APPEND, 0o600)
 	return err
 }
 
@@ -47,14 +46,14 @@ func (e *Engine) Reopen(roll int, recorded bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if e.made, err = hostfs.OpenAt(e.Inverse, "made", unix.O_WRONLY|unix.O_CREAT|unix.O_NONBLOCK, 0o600); err != nil {
+	if e.made, err = hostfs.OpenAt(e.Inverse, "made", posix.O_WRONLY|posix.O_CREAT|posix.O_NONBLOCK, 0o600); err != nil {
 		return err
 	}
 	// A torn record would hide the ones that follow.
 	if err := hostfs.TruncateFD(e.made, int64(len(made))*store.MadeSize); err != nil {
 		return err
 	}
-	if _, err := unix.Seek(e.made, 0, unix.SEEK_END); err != nil {
+	if _, err := posix.Seek(e.made, 0, posix.SEEK_END); err != nil {
 		return err
 	}
 	if err := e.reopenKept(made); err != nil {

@@ -10,8 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
@@ -246,7 +245,7 @@ func (e *Engine) putOneBack(b *layer.Bind, m movedTo) error {
 		from.name = m.name
 	}
 	if n == nil {
-		n = &layer.Node{Object: &format.Object{Obj: m.obj, Created: true}, Type: b.OccMode & unix.S_IFMT, Place: layer.Place{Kind: layer.InHold}}
+		n = &layer.Node{Object: &format.Object{Obj: m.obj, Created: true}, Type: b.OccMode & posix.S_IFMT, Place: layer.Place{Kind: layer.InHold}}
 	}
 	if err := e.withAccess(m.d, func() error { return e.put(n, m.d, from, at.fd, b.Name) }); err != nil {
 		return err
@@ -260,21 +259,21 @@ func (e *Engine) putOneBack(b *layer.Bind, m movedTo) error {
 // why says in words what hinders, if it can be seen, and else what err says. at is what err is about.
 func (e *Engine) why(at entry, err error) string {
 	switch {
-	case errors.Is(err, unix.ENOSPC):
+	case errors.Is(err, posix.ENOSPC):
 		return "there is no space left on its file system"
-	case errors.Is(err, unix.EDQUOT):
+	case errors.Is(err, posix.EDQUOT):
 		return "the quota of its owner is used up"
 	case errors.Is(err, errOpenForWriting):
 		return errOpenForWriting.Error()
-	case errors.Is(err, unix.ETXTBSY):
+	case errors.Is(err, posix.ETXTBSY):
 		return "it is a program that runs"
 	}
-	for _, refusal := range []error{unix.EPERM, unix.EACCES, unix.EROFS} {
+	for _, refusal := range []error{posix.EPERM, posix.EACCES, posix.EROFS} {
 		if s := hindrance(at); s != "" && errors.Is(err, refusal) {
 			return s
 		}
 	}
-	var errno unix.Errno
+	var errno posix.Errno
 	if errors.As(err, &errno) {
 		return errno.Error()
 	}
@@ -301,26 +300,22 @@ func holds(fd int, name string, own bool) string {
 	if own {
 		it = "it"
 	}
-	var x unix.Statx_t
-	flags := unix.AT_SYMLINK_NOFOLLOW
-	if name == "" {
-		flags |= unix.AT_EMPTY_PATH
-	}
-	if unix.Statx(fd, name, flags, unix.STATX_BASIC_STATS, &x) != nil {
+	uid, attributes, err := attributesOf(fd, name)
+	if err != nil {
 		return ""
 	}
 	switch {
-	case x.Attributes&unix.STATX_ATTR_IMMUTABLE != 0:
+	case attributes&posix.STATX_ATTR_IMMUTABLE != 0:
 		return it + " is immutable (chattr -i lifts that)"
-	case x.Attributes&unix.STATX_ATTR_APPEND != 0:
+	case attributes&posix.STATX_ATTR_APPEND != 0:
 		return it + " is append-only (chattr -a lifts that)"
 	}
-	var fs unix.Statfs_t
-	if unix.Fstatfs(fd, &fs) == nil && fs.Flags&unix.ST_RDONLY != 0 {
+	var fs posix.Statfs_t
+	if posix.Fstatfs(fd, &fs) == nil && fs.Flags&posix.ST_RDONLY != 0 {
 		return it + " is on a file system, or in a mount, that is read-only"
 	}
-	if me := os.Geteuid(); me != 0 && int(x.Uid) != me {
-		return fmt.Sprintf("%s belongs to another user (uid %d)", it, x.Uid)
+	if me := os.Geteuid(); me != 0 && int(uid) != me {
+		return fmt.Sprintf("%s belongs to another user (uid %d)", it, uid)
 	}
 	return ""
 }

@@ -7,9 +7,8 @@ import (
 	"log/slog"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
@@ -58,7 +57,7 @@ type Lender struct {
 // is the object n, the rights of bits, too.
 func (e *Engine) lend(n *layer.Node, fd int, st *hostfs.Stat, bits uint32) error {
 	if e.Looking {
-		return unix.EACCES
+		return posix.EACCES
 	}
 	if e.Begun { // it is put right when all else is
 		return hostfs.ChmodFD(fd, st.Mode|bits)
@@ -105,11 +104,11 @@ func (e *Engine) openToRead(n *layer.Node, at entry, st *hostfs.Stat) (int, erro
 
 // openLent is openToRead for what is at a place.
 func (e *Engine) openLent(where whereabouts, at entry, st *hostfs.Stat) (int, error) {
-	fd, err := hostfs.OpenVerified(at.fd, at.name, st.ID, unix.O_RDONLY|unix.O_NONBLOCK)
-	if !errors.Is(err, unix.EACCES) {
+	fd, err := hostfs.OpenVerified(at.fd, at.name, st.ID, posix.O_RDONLY|posix.O_NONBLOCK)
+	if !errors.Is(err, posix.EACCES) {
 		return fd, err
 	}
-	path, err := hostfs.OpenVerified(at.fd, at.name, st.ID, unix.O_PATH)
+	path, err := hostfs.OpenVerified(at.fd, at.name, st.ID, posix.O_PATH)
 	if err != nil {
 		return -1, err
 	}
@@ -117,7 +116,7 @@ func (e *Engine) openLent(where whereabouts, at entry, st *hostfs.Stat) (int, er
 	if err := e.lendAt(where, path, st, 0o400); err != nil {
 		return -1, err
 	}
-	fd, err = hostfs.ReopenFD(path, unix.O_RDONLY|unix.O_NONBLOCK)
+	fd, err = hostfs.ReopenFD(path, posix.O_RDONLY|posix.O_NONBLOCK)
 	if berr := e.Lender.giveBack(path, st.Mode); berr != nil {
 		err = errors.Join(err, berr)
 	}
@@ -145,7 +144,7 @@ func (l *Lender) note(line []byte) error {
 		return err
 	}
 	defer hostfs.Close(dir)
-	fd, err := hostfs.OpenAt(dir, lentName, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_NONBLOCK, 0o600)
+	fd, err := hostfs.OpenAt(dir, lentName, posix.O_WRONLY|posix.O_CREAT|posix.O_APPEND|posix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return err
 	}
@@ -156,7 +155,7 @@ func (l *Lender) note(line []byte) error {
 	if !l.Sync {
 		return nil
 	}
-	return errors.Join(hostfs.SyncFD(fd), unix.Fsync(dir))
+	return errors.Join(hostfs.SyncFD(fd), posix.Fsync(dir))
 }
 
 // Lent tells whether there is something for [Lender.TakeBack] to give back.
@@ -174,7 +173,7 @@ func (l *Lender) Lent() bool {
 // its directory rollback was there.
 func (l *Lender) TakeBack() error {
 	dir, err := hostfs.OpenDirAt(l.Wal, l.Before)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return nil
 	}
 	if err != nil {
@@ -182,7 +181,7 @@ func (l *Lender) TakeBack() error {
 	}
 	defer hostfs.Close(dir)
 	b, err := hostfs.ReadSmall(dir, lentName, maxLent)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return nil
 	}
 	if err != nil {
@@ -209,7 +208,7 @@ func (l *Lender) takeBackOne(m *lentMode) error {
 	if m.Log {
 		base = l.Dir.FD()
 	}
-	fd, err := hostfs.OpenBeneath(base, string(m.Path), unix.O_PATH|unix.O_NOFOLLOW)
+	fd, err := hostfs.OpenBeneath(base, string(m.Path), posix.O_PATH|posix.O_NOFOLLOW)
 	if err != nil {
 		return err
 	}
@@ -263,7 +262,7 @@ func (e *Engine) whereabouts(n *layer.Node) (w whereabouts, err error) {
 		}
 	}
 	if w.path == nil {
-		return w, unix.EACCES
+		return w, posix.EACCES
 	}
 	return whereabouts{true, append(w.path, tail...)}, nil
 }

@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -130,7 +128,7 @@ func (e *Engine) leaves(n *layer.Node) bool {
 func (e *Engine) nodeAt(path []string) *layer.Node {
 	d := e.t.Nodes[format.RootObj]
 	for i, name := range path {
-		fd, err := e.Root.OpenPath(strings.Join(path[:i+1], "/"), unix.O_PATH|unix.O_DIRECTORY)
+		fd, err := e.Root.OpenPath(strings.Join(path[:i+1], "/"), posix.O_PATH|posix.O_DIRECTORY)
 		if err != nil {
 			return nil
 		}
@@ -141,7 +139,7 @@ func (e *Engine) nodeAt(path []string) *layer.Node {
 		}
 		n := e.t.ByHost[st.ID]
 		if n == nil || n.Place.Kind != layer.InTree {
-			n = &layer.Node{Object: &format.Object{Obj: e.t.Next, ID: st.ID, Created: true}, Type: unix.S_IFDIR,
+			n = &layer.Node{Object: &format.Object{Obj: e.t.Next, ID: st.ID, Created: true}, Type: posix.S_IFDIR,
 				Place: layer.InDir(d.Obj, name)}
 			e.t.Next++
 			e.t.Nodes[n.Obj] = n
@@ -157,7 +155,7 @@ func (e *Engine) nodeAt(path []string) *layer.Node {
 func (e *Engine) found(n *layer.Node, p layer.Place, mode uint32) {
 	n.Place = p
 	if n.Type == 0 {
-		n.Type = mode & unix.S_IFMT
+		n.Type = mode & posix.S_IFMT
 	}
 	if n.IsDir() {
 		e.queue = append(e.queue, n)
@@ -231,7 +229,7 @@ func (e *Engine) locateOlder(n *layer.Node) {
 		}
 		where.Name = at.name + "/" + inside
 	}
-	if n.Type != 0 && st.Mode&unix.S_IFMT != n.Type {
+	if n.Type != 0 && st.Mode&posix.S_IFMT != n.Type {
 		return
 	}
 	n.Compare(&st)
@@ -258,7 +256,7 @@ func (e *Engine) scanDir(d *layer.Node) error {
 			continue
 		}
 		st, err := e.statAt(d, at.fd, b.Name)
-		if errors.Is(err, syscall.ENOENT) {
+		if errors.Is(err, posix.ENOENT) {
 			continue
 		}
 		if err != nil {
@@ -287,7 +285,7 @@ func (e *Engine) scanChildren(d *layer.Node, fd int, children []*layer.Node) err
 			continue
 		}
 		st, err := e.statAt(d, fd, n.Name)
-		if err != nil && !errors.Is(err, syscall.ENOENT) {
+		if err != nil && !errors.Is(err, posix.ENOENT) {
 			return err
 		}
 		if elsewhere { // also a blob: a second name was retained
@@ -296,7 +294,7 @@ func (e *Engine) scanChildren(d *layer.Node, fd int, children []*layer.Node) err
 			}
 			continue
 		}
-		if err != nil || (n.Type != 0 && st.Mode&unix.S_IFMT != n.Type) {
+		if err != nil || (n.Type != 0 && st.Mode&posix.S_IFMT != n.Type) {
 			e.missing = append(e.missing, n)
 			continue
 		}
@@ -324,7 +322,7 @@ func (e *Engine) present(fd, wanted int) map[string]bool {
 	if wanted <= 8 {
 		return nil
 	}
-	r, err := hostfs.OpenBeneath(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY)
+	r, err := hostfs.OpenBeneath(fd, ".", posix.O_RDONLY|posix.O_DIRECTORY)
 	if err != nil {
 		return nil
 	}

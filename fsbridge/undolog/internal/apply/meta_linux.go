@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 )
@@ -15,7 +14,7 @@ import (
 // contentAll puts captured contents back into files that are there.
 func (e *Engine) contentAll(ctx context.Context) error {
 	for _, n := range e.t.Order {
-		if n.Place.Kind == layer.Nowhere || n.Fresh || n.Created || n.Type != unix.S_IFREG || !n.Content && !n.Dirty {
+		if n.Place.Kind == layer.Nowhere || n.Fresh || n.Created || n.Type != posix.S_IFREG || !n.Content && !n.Dirty {
 			continue
 		}
 		if err := e.contentOf(n); err != nil {
@@ -45,7 +44,7 @@ func (e *Engine) contentOf(n *layer.Node) error {
 	if err := e.point("apply.content"); err != nil {
 		return err
 	}
-	fd, err := openForce(at, unix.O_RDWR, &st)
+	fd, err := openForce(at, posix.O_RDWR, &st)
 	if err != nil {
 		if e.holdsContent(n, at, &st) {
 			return nil
@@ -62,7 +61,7 @@ func (e *Engine) contentOf(n *layer.Node) error {
 func openForce(at entry, flags int, want *hostfs.Stat) (int, error) {
 	fd := -1
 	_, _, err := hostfs.AllowAt(at.fd, at.name, 0o600, func() (err error) {
-		fd, err = hostfs.OpenAt(at.fd, at.name, flags|unix.O_NONBLOCK, 0)
+		fd, err = hostfs.OpenAt(at.fd, at.name, flags|posix.O_NONBLOCK, 0)
 		return err
 	})
 	if err != nil {
@@ -149,7 +148,7 @@ func (e *Engine) setMeta(n *layer.Node) error {
 		return err
 	}
 	defer e.done(at)
-	fd, err := hostfs.OpenAt(at.fd, at.name, unix.O_PATH, 0)
+	fd, err := hostfs.OpenAt(at.fd, at.name, posix.O_PATH, 0)
 	if err != nil {
 		return err
 	}

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 )
@@ -89,7 +88,7 @@ func (e *Engine) searchMoved() error {
 // foundMoved takes down that the directory at a path has the number of n.
 func (e *Engine) foundMoved(n *layer.Node, path []string) {
 	full := strings.Join(path, "/")
-	fd, err := e.Root.OpenPath(full, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	fd, err := e.Root.OpenPath(full, posix.O_PATH|posix.O_DIRECTORY|posix.O_NOFOLLOW)
 	if err != nil {
 		return
 	}

@@ -3,8 +3,7 @@ package apply
 import (
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 )
 
@@ -26,7 +25,7 @@ func (e *Engine) countParts() (n int64) {
 		if d.Wanted && d.Place.Kind == layer.Nowhere && e.t.Makeable(d) {
 			n++
 		}
-		if d.Place.Kind != layer.Nowhere && !d.Created && d.Type == unix.S_IFREG && (d.Content || d.Dirty) {
+		if d.Place.Kind != layer.Nowhere && !d.Created && d.Type == posix.S_IFREG && (d.Content || d.Dirty) {
 			n++
 		}
 		for i := range e.t.Binds[d.Obj] {

@@ -4,10 +4,9 @@ import (
 	"crypto/sha256"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // ahead is an object whose content was captured before anybody is known to have written
@@ -82,7 +81,7 @@ func (s *Step) expect(so *stepObj, o *fsbridge.Object, standing bool) error {
 		a.sure = true
 	}
 	if so.parent == nil {
-		if a.fd, err = s.openObject(so, o, unix.O_PATH); err != nil {
+		if a.fd, err = s.openObject(so, o, posix.O_PATH); err != nil {
 			return err
 		}
 	}
@@ -161,7 +160,7 @@ func (a *ahead) now(s *Step) (hostfs.Stat, error) {
 	if a.fd >= 0 {
 		return hostfs.StatFD(a.fd)
 	}
-	fd, err := s.openObject(a.so, a.o, unix.O_PATH)
+	fd, err := s.openObject(a.so, a.o, posix.O_PATH)
 	if err != nil {
 		return hostfs.Stat{}, err
 	}
@@ -172,7 +171,7 @@ func (a *ahead) now(s *Step) (hostfs.Stat, error) {
 func (s *Step) sumNow(a *ahead) (sum *[sha256.Size]byte, err error) {
 	var fd int
 	if a.fd >= 0 {
-		fd, err = hostfs.ReopenLent(a.fd, unix.O_RDONLY, s.w.Sync)
+		fd, err = hostfs.ReopenLent(a.fd, posix.O_RDONLY, s.w.Sync)
 	} else {
 		fd, err = s.openReadable(a.so, a.o)
 	}

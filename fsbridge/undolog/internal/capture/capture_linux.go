@@ -4,19 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
 const (
-	fallocCollapse = unix.FALLOC_FL_COLLAPSE_RANGE
-	fallocInsert   = unix.FALLOC_FL_INSERT_RANGE
-	fallocPunch    = unix.FALLOC_FL_PUNCH_HOLE
-	fallocZero     = unix.FALLOC_FL_ZERO_RANGE
+	fallocCollapse = posix.FALLOC_FL_COLLAPSE_RANGE
+	fallocInsert   = posix.FALLOC_FL_INSERT_RANGE
+	fallocPunch    = posix.FALLOC_FL_PUNCH_HOLE
+	fallocZero     = posix.FALLOC_FL_ZERO_RANGE
 )
 
 // destroyed is the range of the file's first-touch content that op changes.
@@ -80,10 +78,10 @@ func isCreated(o *fsbridge.Object, epoch uint64) bool {
 // objects in the given epoch. The caller holds the guard of that epoch, performs op
 // only if the error is nil, and calls Done afterwards. performed says that the
 // capture was the removal itself. It may be called concurrently. Each error holds a
-// syscall.Errno, or is [fsbridge.ErrFailed]; nothing is destroyed then.
+// posix.Errno, or is [fsbridge.ErrFailed]; nothing is destroyed then.
 func (s *Step) Capture(epoch uint64, op *fsbridge.Op) (performed bool, err error) {
 	if op.Kind == fsbridge.OpSymlink && s.h.Symlinks == format.SymlinkReadOnly {
-		return false, fmt.Errorf("%w: symlinks are read-only here: %w", fsbridge.ErrDenied, unix.EPERM)
+		return false, fmt.Errorf("%w: symlinks are read-only here: %w", fsbridge.ErrDenied, posix.EPERM)
 	}
 	if s.unprotected.Load() || s.passes(epoch, op) {
 		return false, nil
@@ -102,7 +100,7 @@ func (s *Step) Capture(epoch uint64, op *fsbridge.Op) (performed bool, err error
 	default:
 		performed, err = s.captureNames(epoch, op)
 	}
-	if op.Standing && err != nil && !errors.Is(err, unix.ESTALE) && s.begun() {
+	if op.Standing && err != nil && !errors.Is(err, posix.ESTALE) && s.begun() {
 		performed, err = false, s.giveUp(err)
 	}
 	return performed, captureError(err)
@@ -122,8 +120,8 @@ func (s *Step) passes(epoch uint64, op *fsbridge.Op) bool {
 		if op.Kind == fsbridge.OpSymlink {
 			return true
 		}
-		victim := op.Victim == nil || op.Victim.Type == unix.S_IFLNK
-		if op.Node != nil && op.Node.Type == unix.S_IFLNK && victim {
+		victim := op.Victim == nil || op.Victim.Type == posix.S_IFLNK
+		if op.Node != nil && op.Node.Type == posix.S_IFLNK && victim {
 			return true
 		}
 	}
@@ -135,10 +133,10 @@ func captureError(err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+	if errors.Is(err, posix.ENOSPC) || errors.Is(err, posix.EDQUOT) {
 		return fmt.Errorf("%w: %w", fsbridge.ErrNoSpace, err)
 	}
-	var errno syscall.Errno
+	var errno posix.Errno
 	if errors.As(err, &errno) {
 		return err
 	}

@@ -1,10 +1,9 @@
 package capture
 
 import (
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
@@ -100,7 +99,7 @@ func (s *Step) born(op *fsbridge.Op, dir *stepObj, created *fsbridge.Object) {
 		return // left out
 	}
 	so := s.sharedObj(created.Type)
-	if created.Type == unix.S_IFDIR {
+	if created.Type == posix.S_IFDIR {
 		so = s.createdObj(created, dir, op.Name)
 	}
 	s.bind(dir, op.Name, so)
@@ -130,7 +129,7 @@ func (s *Step) unlinked(o *fsbridge.Object) {
 	}
 	so.links--
 	switch {
-	case so.is(objCreated), so.is(objFreed) && (so.links <= 0 || so.typ == unix.S_IFDIR):
+	case so.is(objCreated), so.is(objFreed) && (so.links <= 0 || so.typ == posix.S_IFDIR):
 		delete(s.objs, o.ID)
 	}
 }
@@ -141,7 +140,7 @@ func (s *Step) renamed(op *fsbridge.Op, dir *stepObj) {
 	}
 	newDir := s.objs[op.NewDir.ID]
 	node := s.known(op.Node)
-	if op.Flags&unix.RENAME_EXCHANGE != 0 && op.Victim != nil {
+	if op.Flags&posix.RENAME_EXCHANGE != 0 && op.Victim != nil {
 		victim := s.known(op.Victim)
 		s.bind(newDir, op.NewName, nil)
 		s.bind(dir, op.Name, victim)

@@ -3,11 +3,10 @@ package capture
 import (
 	"path"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/gitfiles"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // ignoreNode is what the .gitignore files from the root down to one directory
@@ -39,7 +38,7 @@ func (s *Step) ignored(epoch uint64, op *fsbridge.Op) bool {
 		op.Node.Protect(epoch, fsbridge.ProtContent|fsbridge.ProtMeta)
 		return true
 	}
-	isDir := op.Kind == fsbridge.OpMkdir || (op.Node != nil && op.Node.Type == unix.S_IFDIR)
+	isDir := op.Kind == fsbridge.OpMkdir || (op.Node != nil && op.Node.Type == posix.S_IFDIR)
 	if op.Kind == fsbridge.OpTmpfile || !s.ignoredName(op.Dir, op.Name, isDir) {
 		return false
 	}
@@ -47,7 +46,7 @@ func (s *Step) ignored(epoch uint64, op *fsbridge.Op) bool {
 	case fsbridge.OpLink:
 		return s.ignoredObject(op.Node)
 	case fsbridge.OpRename:
-		victimDir := op.Victim != nil && op.Victim.Type == unix.S_IFDIR
+		victimDir := op.Victim != nil && op.Victim.Type == posix.S_IFDIR
 		return s.ignoredName(op.NewDir, op.NewName, isDir || victimDir)
 	}
 	return true
@@ -55,7 +54,7 @@ func (s *Step) ignored(epoch uint64, op *fsbridge.Op) bool {
 
 func (s *Step) ignoredObject(o *fsbridge.Object) bool {
 	parent, name, ok := o.Place.Binding()
-	return ok && s.ignoredName(parent, name, o.Type == unix.S_IFDIR)
+	return ok && s.ignoredName(parent, name, o.Type == posix.S_IFDIR)
 }
 
 func (s *Step) ignoredName(dir *fsbridge.Object, name string, isDir bool) bool {
@@ -89,7 +88,7 @@ func (s *Step) ignoreNode(dir *fsbridge.Object) *ignoreNode {
 		n.ignored = up.ignored || up.match(name, true)
 	}
 	if !n.ignored {
-		if fd, err := dir.Place.Open(unix.O_RDONLY | unix.O_DIRECTORY); err == nil {
+		if fd, err := dir.Place.Open(posix.O_RDONLY | posix.O_DIRECTORY); err == nil {
 			n.rules = n.rules.Read(fd, n.path)
 			_ = hostfs.Close(fd)
 		}

@@ -4,10 +4,9 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -75,7 +74,7 @@ func (s *Step) addXattrs(so *stepObj, o *fsbridge.Object, fd int) error {
 	}
 	if fd < 0 {
 		var err error
-		if fd, err = s.openObject(so, o, unix.O_PATH); err != nil {
+		if fd, err = s.openObject(so, o, posix.O_PATH); err != nil {
 			return err
 		}
 		defer hostfs.Close(fd)
@@ -90,12 +89,12 @@ func (s *Step) addXattrs(so *stepObj, o *fsbridge.Object, fd int) error {
 
 // addAll is addXattrs for an inode that will be no more: with its flags.
 func (s *Step) addAll(so *stepObj, o *fsbridge.Object, fd int) error {
-	if so.is(objMeta) || so.typ != unix.S_IFREG && so.typ != unix.S_IFDIR {
+	if so.is(objMeta) || so.typ != posix.S_IFREG && so.typ != posix.S_IFDIR {
 		return s.addXattrs(so, o, fd)
 	}
 	if fd < 0 {
 		var err error
-		if fd, err = s.openObject(so, o, unix.O_PATH); err != nil {
+		if fd, err = s.openObject(so, o, posix.O_PATH); err != nil {
 			return err
 		}
 		defer hostfs.Close(fd)
@@ -108,7 +107,7 @@ func (s *Step) addAll(so *stepObj, o *fsbridge.Object, fd int) error {
 }
 
 func (s *Step) xattrsOf(fd int, typ uint32) ([]hostfs.Xattr, error) {
-	if typ == unix.S_IFLNK { // none that we could set back
+	if typ == posix.S_IFLNK { // none that we could set back
 		return nil, nil
 	}
 	xs, err := hostfs.AllXattrsAfter(fd, s.journaled) // its mode
@@ -120,7 +119,7 @@ func (s *Step) xattrsOf(fd int, typ uint32) ([]hostfs.Xattr, error) {
 		total += len(x.Name) + len(x.Value) + 16
 	}
 	if total > format.MaxRecord/2 {
-		return nil, fmt.Errorf("extended attributes of %d bytes: %w", total, unix.E2BIG)
+		return nil, fmt.Errorf("extended attributes of %d bytes: %w", total, posix.E2BIG)
 	}
 	return xs, nil
 }
@@ -129,7 +128,7 @@ func (s *Step) xattrsOf(fd int, typ uint32) ([]hostfs.Xattr, error) {
 // inode that the bridge cannot reach any more is opened in blobs/.
 func (s *Step) openObject(so *stepObj, o *fsbridge.Object, flags int) (int, error) {
 	fd, err := o.Place.Open(flags)
-	if err == nil || !so.is(objRetained) || errors.Is(err, unix.EACCES) {
+	if err == nil || !so.is(objRetained) || errors.Is(err, posix.EACCES) {
 		return fd, err
 	}
 	berr := s.dir.WithBlobDir(so.id, false, func(dir int) (err error) {
@@ -145,14 +144,14 @@ func (s *Step) openObject(so *stepObj, o *fsbridge.Object, flags int) (int, erro
 // openReadable opens so for reading. Where our own file denies it to us, it
 // makes it readable for that moment.
 func (s *Step) openReadable(so *stepObj, o *fsbridge.Object) (int, error) {
-	fd, err := s.openObject(so, o, unix.O_RDONLY)
-	if !errors.Is(err, unix.EACCES) {
+	fd, err := s.openObject(so, o, posix.O_RDONLY)
+	if !errors.Is(err, posix.EACCES) {
 		return fd, err
 	}
-	path, perr := s.openObject(so, o, unix.O_PATH)
+	path, perr := s.openObject(so, o, posix.O_PATH)
 	if perr != nil {
 		return -1, perr
 	}
 	defer hostfs.Close(path)
-	return hostfs.ReopenLent(path, unix.O_RDONLY, s.w.Sync) // its mode is in the journal
+	return hostfs.ReopenLent(path, posix.O_RDONLY, s.w.Sync) // its mode is in the journal
 }

@@ -3,10 +3,9 @@ package capture
 import (
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
@@ -116,8 +115,8 @@ func (s *Step) planNames(op *fsbridge.Op) (gone *stepObj, err error) {
 }
 
 func (s *Step) planRename(op *fsbridge.Op, dir, node *stepObj) (gone *stepObj, err error) {
-	if op.Victim != nil && op.Flags&unix.RENAME_NOREPLACE != 0 {
-		return nil, unix.EEXIST
+	if op.Victim != nil && op.Flags&posix.RENAME_NOREPLACE != 0 {
+		return nil, posix.EEXIST
 	}
 	newDir, err := s.directory(op.NewDir, op.NewDirFD)
 	if err != nil {
@@ -132,7 +131,7 @@ func (s *Step) planRename(op *fsbridge.Op, dir, node *stepObj) (gone *stepObj, e
 	s.touch(dir, op.Name, node)
 	s.touch(newDir, op.NewName, victim)
 	s.anchor(newDir, op.NewName, node)
-	if op.Flags&unix.RENAME_EXCHANGE != 0 {
+	if op.Flags&posix.RENAME_EXCHANGE != 0 {
 		s.anchor(dir, op.Name, victim)
 		return nil, nil
 	}
@@ -152,7 +151,7 @@ func (s *Step) directory(o *fsbridge.Object, fd int) (*stepObj, error) {
 		return nil, err
 	}
 	if st.ID != o.ID {
-		return nil, fmt.Errorf("%w: %w", hostfs.ErrChanged, unix.ESTALE)
+		return nil, fmt.Errorf("%w: %w", hostfs.ErrChanged, posix.ESTALE)
 	}
 	return s.object(o, st)
 }

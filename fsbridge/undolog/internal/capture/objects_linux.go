@@ -3,10 +3,9 @@ package capture
 import (
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
@@ -87,7 +86,7 @@ func (s *Step) boundObject(o *fsbridge.Object, st hostfs.Stat, p *stepObj, name 
 	if so := s.lookup(o.ID); so != nil {
 		return so, nil
 	}
-	if st.Ino == 0 || st.ID != o.ID || st.Nlink != 1 && o.Type != unix.S_IFDIR {
+	if st.Ino == 0 || st.ID != o.ID || st.Nlink != 1 && o.Type != posix.S_IFDIR {
 		return s.object(o, st)
 	}
 	return s.objectAt(o, st, p, name)
@@ -99,7 +98,7 @@ func (s *Step) objectAt(o *fsbridge.Object, st hostfs.Stat, p *stepObj, name str
 		return s.createdObj(o, p, name), nil
 	}
 	var target string
-	if st.Ino == 0 || st.ID != o.ID || o.Type == unix.S_IFLNK {
+	if st.Ino == 0 || st.ID != o.ID || o.Type == posix.S_IFLNK {
 		if st, target, err = inspect(o); err != nil {
 			return nil, err
 		}
@@ -111,13 +110,13 @@ func (s *Step) objectAt(o *fsbridge.Object, st hostfs.Stat, p *stepObj, name str
 // record adds a pre-existing object to the batch and the map.
 func (s *Step) record(r *format.Object, parent *stepObj) (*stepObj, error) {
 	if s.next >= format.MaxObjects {
-		return nil, fmt.Errorf("undolog: too many objects in one step: %w", unix.ENOSPC)
+		return nil, fmt.Errorf("undolog: too many objects in one step: %w", posix.ENOSPC)
 	}
 	r.Obj = s.newID()
-	so := &stepObj{id: r.Obj, typ: r.Meta.Mode & unix.S_IFMT, host: r.ID,
+	so := &stepObj{id: r.Obj, typ: r.Meta.Mode & posix.S_IFMT, host: r.ID,
 		links:  int32(min(r.Meta.Nlink, 1<<30)),
 		parent: parent, atParent: parent, name: r.Name, atName: r.Name}
-	if so.typ == unix.S_IFREG && r.Meta.Size > 0 {
+	if so.typ == posix.S_IFREG && r.Meta.Size > 0 {
 		so.content = &contentState{size: r.Meta.Size}
 	}
 	s.objs[r.ID] = so
@@ -129,7 +128,7 @@ func (s *Step) record(r *format.Object, parent *stepObj) (*stepObj, error) {
 
 // inspect stats o and reads the target of a symlink.
 func inspect(o *fsbridge.Object) (hostfs.Stat, string, error) {
-	fd, err := o.Place.Open(unix.O_PATH)
+	fd, err := o.Place.Open(posix.O_PATH)
 	if err != nil {
 		return hostfs.Stat{}, "", err
 	}
@@ -139,13 +138,13 @@ func inspect(o *fsbridge.Object) (hostfs.Stat, string, error) {
 		return st, "", err
 	}
 	if st.ID != o.ID {
-		return st, "", fmt.Errorf("%w: %w", hostfs.ErrChanged, unix.ESTALE)
+		return st, "", fmt.Errorf("%w: %w", hostfs.ErrChanged, posix.ESTALE)
 	}
 	if !st.IsSymlink() {
 		return st, "", nil
 	}
-	buf := make([]byte, unix.PathMax+1)
-	n, err := unix.Readlinkat(fd, "", buf)
+	buf := make([]byte, posix.PathMax+1)
+	n, err := posix.Readlinkat(fd, "", buf)
 	if err != nil {
 		return st, "", fmt.Errorf("read symlink: %w", err)
 	}
@@ -154,10 +153,10 @@ func inspect(o *fsbridge.Object) (hostfs.Stat, string, error) {
 
 // createdObj returns the state of an inode that the step created at name in p.
 func (s *Step) createdObj(o *fsbridge.Object, p *stepObj, name string) *stepObj {
-	if o.Type != unix.S_IFDIR {
+	if o.Type != posix.S_IFDIR {
 		return s.sharedObj(o.Type)
 	}
-	so := &stepObj{state: objCreated, typ: unix.S_IFDIR, host: o.ID,
+	so := &stepObj{state: objCreated, typ: posix.S_IFDIR, host: o.ID,
 		parent: p, atParent: p, name: name, atName: name}
 	s.objs[o.ID] = so
 	return so
@@ -217,7 +216,7 @@ func (s *Step) stray(o *fsbridge.Object) {
 	if len(s.strays) >= maxStrays {
 		return // what is not described is not known any more
 	}
-	if fd, err := o.Place.Open(unix.O_PATH); err == nil {
+	if fd, err := o.Place.Open(posix.O_PATH); err == nil {
 		s.strays = append(s.strays, fd)
 	}
 }

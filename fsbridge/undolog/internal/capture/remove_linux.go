@@ -4,10 +4,9 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -24,7 +23,7 @@ func (s *Step) remove(op *fsbridge.Op, so *stepObj) (performed bool, err error) 
 	if op.Kind == fsbridge.OpRename {
 		dirfd, name, obj, st = op.NewDirFD, op.NewName, op.Victim, &op.VictimStat
 	}
-	isDir := so.typ == unix.S_IFDIR
+	isDir := so.typ == posix.S_IFDIR
 	free := s.h.noAdopt.has(so.host.Dev) || (isDir && op.Kind == fsbridge.OpRename)
 	check := -1
 	if isDir { // what is freed is taken to have been empty
@@ -32,7 +31,7 @@ func (s *Step) remove(op *fsbridge.Op, so *stepObj) (performed bool, err error) 
 		switch {
 		case err == nil:
 			defer hostfs.Close(check)
-		case !free || errors.Is(err, unix.ENOTEMPTY):
+		case !free || errors.Is(err, posix.ENOTEMPTY):
 			s.cancel()
 			return false, err
 		}
@@ -42,7 +41,7 @@ func (s *Step) remove(op *fsbridge.Op, so *stepObj) (performed bool, err error) 
 	}
 	via := -1 // the inode that the name binds, when it may have several
 	if !isDir && (st.Ino == 0 || st.Nlink > 1) {
-		if via, err = hostfs.OpenVerified(dirfd, name, so.host, unix.O_PATH); err != nil {
+		if via, err = hostfs.OpenVerified(dirfd, name, so.host, posix.O_PATH); err != nil {
 			s.cancel()
 			return false, err
 		}
@@ -72,13 +71,13 @@ func (s *Step) remove(op *fsbridge.Op, so *stepObj) (performed bool, err error) 
 		so.state |= objRetained
 		s.h.Retained.NoteHandles(obj)
 		return op.Kind != fsbridge.OpRename, nil
-	case errors.Is(err, unix.EXDEV):
+	case errors.Is(err, posix.EXDEV):
 		s.h.noAdopt.add(so.host.Dev)
-	case errors.Is(err, unix.EMLINK):
+	case errors.Is(err, posix.EMLINK):
 	case errors.Is(err, errRenumbered):
 		return false, s.free(so, obj, via)
-	case isDir && errors.Is(err, unix.EACCES), isDir && errors.Is(err, unix.EPERM): // ".." cannot be rewritten
-	case op.Kind == fsbridge.OpRename && errors.Is(err, unix.EPERM): // fs.protected_hardlinks
+	case isDir && errors.Is(err, posix.EACCES), isDir && errors.Is(err, posix.EPERM): // ".." cannot be rewritten
+	case op.Kind == fsbridge.OpRename && errors.Is(err, posix.EPERM): // fs.protected_hardlinks
 	default:
 		return false, err
 	}
@@ -91,14 +90,14 @@ var errRenumbered = errors.New("the file system has given the file another numbe
 // openEmpty opens the directory name below dirfd for reading and returns
 // ENOTEMPTY unless it is the inode id and empty.
 func (s *Step) openEmpty(dirfd int, name string, id hostfs.ID) (int, error) {
-	const flags = unix.O_RDONLY | unix.O_DIRECTORY
-	fd, err := hostfs.OpenVerified(dirfd, name, id, flags|unix.O_NOATIME)
-	if errors.Is(err, unix.EPERM) { // O_NOATIME is the owner's
+	const flags = posix.O_RDONLY | posix.O_DIRECTORY
+	fd, err := hostfs.OpenVerified(dirfd, name, id, flags|posix.O_NOATIME)
+	if errors.Is(err, posix.EPERM) { // O_NOATIME is the owner's
 		fd, err = hostfs.OpenVerified(dirfd, name, id, flags)
 	}
-	if errors.Is(err, unix.EACCES) {
+	if errors.Is(err, posix.EACCES) {
 		var path int
-		if path, err = hostfs.OpenVerified(dirfd, name, id, unix.O_PATH|unix.O_DIRECTORY); err == nil {
+		if path, err = hostfs.OpenVerified(dirfd, name, id, posix.O_PATH|posix.O_DIRECTORY); err == nil {
 			fd, err = hostfs.ReopenLent(path, flags, s.journaled)
 			_ = hostfs.Close(path)
 		}
@@ -112,7 +111,7 @@ func (s *Step) openEmpty(dirfd int, name string, id hostfs.ID) (int, error) {
 func checkEmpty(fd int) error {
 	empty, err := hostfs.IsEmptyDir(fd)
 	if err == nil && !empty {
-		err = unix.ENOTEMPTY
+		err = posix.ENOTEMPTY
 	}
 	if err != nil {
 		_ = hostfs.Close(fd)
@@ -138,7 +137,7 @@ func (s *Step) moveIn(dirfd int, name string, so *stepObj, via, check int) error
 		if err == nil && check >= 0 {
 			var empty bool
 			if empty, err = hostfs.IsEmptyDir(check); err == nil && !empty {
-				err = unix.ENOTEMPTY
+				err = posix.ENOTEMPTY
 			}
 		}
 		if err != nil {
@@ -179,7 +178,7 @@ func (s *Step) verifyBlob(blobs int, blob string, so *stepObj, via int) error {
 		if now, err := hostfs.StatFD(via); via >= 0 && err == nil && now.ID == st.ID {
 			return errRenumbered
 		}
-		return fmt.Errorf("%w: %w", hostfs.ErrChanged, unix.ESTALE)
+		return fmt.Errorf("%w: %w", hostfs.ErrChanged, posix.ESTALE)
 	}
 	s.dir.Keep(&st)
 	return nil
@@ -209,7 +208,7 @@ func (s *Step) free(so *stepObj, o *fsbridge.Object, via int) error {
 			return err
 		}
 	}
-	if so.links > 1 && so.typ != unix.S_IFDIR {
+	if so.links > 1 && so.typ != posix.S_IFDIR {
 		return nil // it lives on by another name, which we may not know
 	}
 	if err := s.start(); err != nil {
@@ -231,7 +230,7 @@ func (s *Step) captureRest(so *stepObj, o *fsbridge.Object, via int) error {
 		var fd int
 		var err error
 		if via >= 0 {
-			fd, err = hostfs.ReopenLent(via, unix.O_RDONLY, s.w.Sync)
+			fd, err = hostfs.ReopenLent(via, posix.O_RDONLY, s.w.Sync)
 		} else {
 			fd, err = s.openReadable(so, o)
 		}

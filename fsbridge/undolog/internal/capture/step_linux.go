@@ -7,9 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -130,7 +129,7 @@ func (s *Step) materialise() (err error) {
 	}
 	st, err := s.h.Root.Stat()
 	if err == nil {
-		s.root = &stepObj{id: format.RootObj, typ: unix.S_IFDIR, host: st.ID}
+		s.root = &stepObj{id: format.RootObj, typ: posix.S_IFDIR, host: st.ID}
 		rec := format.Object{Obj: format.RootObj, ID: dir.Volumes.Disk(st.ID), Meta: format.MetaOf(&st, "")}
 		err = w.Append(new(format.Batch).Object(&rec))
 	}
@@ -181,7 +180,7 @@ func (s *Step) TouchedInode(id hostfs.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.objs[id]
-	return o != nil && (o.typ != unix.S_IFDIR || o.is(objMeta|objListed|objCreated))
+	return o != nil && (o.typ != posix.S_IFDIR || o.is(objMeta|objListed|objCreated))
 }
 
 // Release gives up the step's descriptors and tells the Observer that it is over.

@@ -1,19 +1,19 @@
 package format
 
-import "syscall"
+import "github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 
 // TypeName names a type of inode, the S_IFMT bits of a mode, as [Affected] does.
 func TypeName(mode uint32) string {
-	switch mode & syscall.S_IFMT {
-	case syscall.S_IFREG:
+	switch mode & posix.S_IFMT {
+	case posix.S_IFREG:
 		return "file"
-	case syscall.S_IFDIR:
+	case posix.S_IFDIR:
 		return "dir"
-	case syscall.S_IFLNK:
+	case posix.S_IFLNK:
 		return "symlink"
-	case syscall.S_IFIFO:
+	case posix.S_IFIFO:
 		return "fifo"
-	case syscall.S_IFSOCK:
+	case posix.S_IFSOCK:
 		return "socket"
 	}
 	return "device"

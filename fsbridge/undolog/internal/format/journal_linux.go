@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // RecordKey is what a binding record is about.
@@ -63,9 +62,9 @@ func newSet() *RecordSet {
 // well framed but malformed or inconsistent is damage and an error wrapping
 // [ErrDamaged], as is a journal without its first record.
 func ReadJournal(dirfd int) (*RecordSet, error) {
-	fd, err := hostfs.OpenAt(dirfd, "journal", unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	fd, err := hostfs.OpenAt(dirfd, "journal", posix.O_RDONLY|posix.O_NONBLOCK, 0)
 	if err != nil {
-		if errors.Is(err, unix.ENOENT) {
+		if errors.Is(err, posix.ENOENT) {
 			return nil, fmt.Errorf("%w: no journal: %w", ErrDamaged, err)
 		}
 		return nil, err
@@ -219,7 +218,7 @@ func (r *RecordSet) isDir(obj ObjID) error {
 	if o == nil {
 		return r.known(obj)
 	}
-	if !o.Created && o.Meta.Mode&unix.S_IFMT != unix.S_IFDIR {
+	if !o.Created && o.Meta.Mode&posix.S_IFMT != posix.S_IFDIR {
 		return fmt.Errorf("%w: object %d is not a directory", ErrMalformed, obj)
 	}
 	return nil
@@ -232,7 +231,7 @@ func (r *RecordSet) addObject(o *Object) error {
 	if (o.Obj == RootObj) != (len(r.Objects) == 0) {
 		return fmt.Errorf("%w: the first object must be the root", ErrMalformed)
 	}
-	if o.Obj == RootObj && (o.Parent != NoObj || o.Created || o.Meta.Mode&unix.S_IFMT != unix.S_IFDIR) {
+	if o.Obj == RootObj && (o.Parent != NoObj || o.Created || o.Meta.Mode&posix.S_IFMT != posix.S_IFDIR) {
 		return fmt.Errorf("%w: bad root object", ErrMalformed)
 	}
 	if o.Parent != NoObj { // recorded before, so there are no cycles

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
@@ -56,7 +55,7 @@ func (p roomPiece) holds(off int64, n int) bool {
 
 func (p roomPiece) unmap() {
 	if p.mem != nil {
-		_ = unix.Munmap(p.mem)
+		_ = posix.Munmap(p.mem)
 	}
 }
 
@@ -99,7 +98,7 @@ func (w *Writer) enter(n int) bool {
 	if r.here.err != nil {
 		_ = w.cut()
 		r.small = 0
-		r.never = !errors.Is(r.here.err, unix.ENOSPC) && !errors.Is(r.here.err, unix.EDQUOT)
+		r.never = !errors.Is(r.here.err, posix.ENOSPC) && !errors.Is(r.here.err, posix.EDQUOT)
 	}
 	return r.here.holds(w.size, n)
 }
@@ -110,7 +109,7 @@ func (w *Writer) prepare(off int64) {
 	w.room.next, w.room.last, w.room.long = next, roomPiece{}, true
 	work := func() {
 		last.unmap() // takes as long as many appends
-		next <- makeRoom(w.fd, off&^int64(unix.Getpagesize()-1))
+		next <- makeRoom(w.fd, off&^int64(posix.Getpagesize()-1))
 	}
 	if fault.WorkAhead {
 		go work()
@@ -123,14 +122,14 @@ func (w *Writer) prepare(off int64) {
 // a page. What is allocated cannot run out of space later, when nobody could be told.
 func makeRoom(fd int, off int64) roomPiece {
 	p := roomPiece{off: off}
-	if p.err = unix.Fallocate(fd, 0, off, roomBytes); p.err != nil {
+	if p.err = posix.Fallocate(fd, 0, off, roomBytes); p.err != nil {
 		return p
 	}
 	if p.err = fault.Point("journal.room"); p.err != nil {
 		return p
 	}
-	if p.mem, p.err = unix.Mmap(fd, off, roomBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); p.err == nil {
-		_ = unix.Madvise(p.mem, unix.MADV_POPULATE_WRITE) // Linux 5.14; else each page when it is written to
+	if p.mem, p.err = posix.Mmap(fd, off, roomBytes); p.err == nil {
+		_ = posix.Populate(p.mem) // else each page when it is written to
 	}
 	return p
 }
@@ -170,7 +169,7 @@ func copyMapped(dst, src []byte) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("undolog: mapped journal: %v: %w", p, unix.EIO)
+			err = fmt.Errorf("undolog: mapped journal: %v: %w", p, posix.EIO)
 		}
 	}()
 	copy(dst, src)

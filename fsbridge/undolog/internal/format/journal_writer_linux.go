@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
@@ -34,7 +33,7 @@ func CreateJournal(dirfd int, first *Step, power bool) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	fd, err := hostfs.OpenAt(dirfd, "journal", unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
+	fd, err := hostfs.OpenAt(dirfd, "journal", posix.O_RDWR|posix.O_CREAT|posix.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +76,8 @@ func (w *Writer) write(frames []byte) error {
 	n := 0
 	for err == nil && n < len(frames) {
 		var m int
-		m, err = unix.Pwrite(w.fd, frames[n:], w.size+int64(n))
-		if errors.Is(err, unix.EINTR) {
+		m, err = posix.Pwrite(w.fd, frames[n:], w.size+int64(n))
+		if errors.Is(err, posix.EINTR) {
 			err = nil
 			continue
 		}

@@ -5,9 +5,8 @@ import (
 	"slices"
 	"strconv"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -38,7 +37,7 @@ func Read(dir *store.StepDir) *Reading {
 	r.scan = ScanAhead(r.blobs)
 	go func() {
 		defer close(r.done)
-		if r.err = err; err == nil || errors.Is(err, unix.ENOENT) {
+		if r.err = err; err == nil || errors.Is(err, posix.ENOENT) {
 			r.rec, r.err = store.ReadRecords(dir)
 		}
 	}()

@@ -7,9 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -73,7 +72,7 @@ type Marks struct {
 }
 
 // IsDir tells whether n is a directory, as far as that is known.
-func (n *Node) IsDir() bool { return n.Type == unix.S_IFDIR }
+func (n *Node) IsDir() bool { return n.Type == posix.S_IFDIR }
 
 // Bind is a touched binding: what should be there and what is.
 type Bind struct {
@@ -209,7 +208,7 @@ func newLayer(dir *store.StepDir, rec *format.RecordSet) *Layer {
 		n := &slab[i]
 		n.Object = rec.Objects[id]
 		if !n.Created {
-			n.Type = n.Meta.Mode & unix.S_IFMT
+			n.Type = n.Meta.Mode & posix.S_IFMT
 		}
 		n.Lost = rec.Lost[id]
 		n.Content = len(rec.Contents[id]) > 0 && !n.Lost
@@ -282,7 +281,7 @@ func (l *Layer) index() {
 // by b.
 func (l *Layer) Find(id hostfs.ID, mode uint32, b *Bind) *Node {
 	n := l.ByHost[id]
-	if n == nil || (n.Type != 0 && n.Type != mode&unix.S_IFMT) {
+	if n == nil || (n.Type != 0 && n.Type != mode&posix.S_IFMT) {
 		return nil
 	}
 	if l.Rec.Freed[n.Obj] && !n.Made && (b == nil || b.Want != n) {
@@ -294,11 +293,11 @@ func (l *Layer) Find(id hostfs.ID, mode uint32, b *Bind) *Node {
 // Makeable tells whether the records can make n anew.
 func (l *Layer) Makeable(n *Node) bool {
 	switch n.Type {
-	case unix.S_IFDIR, unix.S_IFIFO, unix.S_IFSOCK:
+	case posix.S_IFDIR, posix.S_IFIFO, posix.S_IFSOCK:
 		return !n.Created
-	case unix.S_IFLNK:
+	case posix.S_IFLNK:
 		return n.Meta.Target != ""
-	case unix.S_IFREG:
+	case posix.S_IFREG:
 		return !l.Bad[n.Obj] && (l.InPack(n.Obj) || l.Rec.Complete(n.Obj))
 	}
 	return false
@@ -375,7 +374,7 @@ const coarsest = 2_000_000_000
 // does so in a later step, which is undone first, or is outside. If its last change is a write, that was done in the log;
 // else it was written to before it was retained, and so in the folder.
 func (l *Layer) changed(n *Node, st *hostfs.Stat) bool {
-	return n.Type == unix.S_IFREG && st.ID == n.ID && st.Nlink == 1 && !n.Content && !n.Xattrs &&
+	return n.Type == posix.S_IFREG && st.ID == n.ID && st.Nlink == 1 && !n.Content && !n.Xattrs &&
 		(st.Size != n.Meta.Size || st.Mtime > n.Meta.Mtime || st.Mtime < n.Meta.Mtime-coarsest)
 }
 
@@ -411,7 +410,7 @@ func (n *Node) Compare(st *hostfs.Stat) {
 // OpenOwn opens the directory that holds the blob of n, O_PATH. The caller closes it.
 func (l *Layer) OpenOwn(n *Node) (int, error) {
 	if l.Own < 0 {
-		return -1, fmt.Errorf("open blobs: %w", unix.ENOENT)
+		return -1, fmt.Errorf("open blobs: %w", posix.ENOENT)
 	}
 	return hostfs.OpenDirPathAt(l.Own, store.ShardName(n.Obj))
 }

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
@@ -47,7 +45,7 @@ func OwnerAside(err error) error {
 		return err
 	}
 	rest := &RefusedError{Parts: slices.DeleteFunc(slices.Clone(r.Parts), func(p RefusedPart) bool {
-		return p.What == "owner" && errors.Is(p.Err, syscall.EPERM)
+		return p.What == "owner" && errors.Is(p.Err, posix.EPERM)
 	})}
 	if len(rest.Parts) == 0 {
 		return nil
@@ -68,7 +66,7 @@ func SetMeta(fd int, m *format.Meta, xattrs []hostfs.Xattr, hasXattrs bool) erro
 
 // SetMetaFrom is [SetMeta] for an inode that is as st says.
 func SetMetaFrom(fd int, st *hostfs.Stat, m *format.Meta, xattrs []hostfs.Xattr, hasXattrs bool) error {
-	if st.Type() != m.Mode&unix.S_IFMT {
+	if st.Type() != m.Mode&posix.S_IFMT {
 		return hostfs.ErrChanged
 	}
 	var r RefusedError
@@ -106,11 +104,11 @@ func SetMetaFrom(fd int, st *hostfs.Stat, m *format.Meta, xattrs []hostfs.Xattr,
 // gives it the flags that are among its attributes: some can only be set while it is empty. It is the
 // first thing that is done with whatever an apply makes anew.
 func Bare(fd int, typ uint32, xattrs []hostfs.Xattr) error {
-	if typ == unix.S_IFLNK {
+	if typ == posix.S_IFLNK {
 		return nil
 	}
 	names, err := hostfs.XattrNamesFD(fd)
-	if err != nil && !errors.Is(err, syscall.EOPNOTSUPP) {
+	if err != nil && !errors.Is(err, posix.EOPNOTSUPP) {
 		return err
 	}
 	for _, name := range bytes.Split(names, []byte{0}) {
@@ -118,11 +116,11 @@ func Bare(fd int, typ uint32, xattrs []hostfs.Xattr) error {
 			continue
 		}
 		err := hostfs.RemoveXattrFD(fd, string(name))
-		if err != nil && !errors.Is(err, syscall.ENODATA) && !errors.Is(err, syscall.EOPNOTSUPP) {
+		if err != nil && !errors.Is(err, posix.ENODATA) && !errors.Is(err, posix.EOPNOTSUPP) {
 			return err
 		}
 	}
-	if typ == unix.S_IFREG || typ == unix.S_IFDIR {
+	if typ == posix.S_IFREG || typ == posix.S_IFDIR {
 		hostfs.SetFlagsFD(fd, xattrs)
 	}
 	return nil
@@ -142,7 +140,7 @@ const posixACL = "system.posix_acl_"
 func SetXattrs(fd int, want []hostfs.Xattr) error {
 	have, err := hostfs.AllXattrsFD(fd)
 	if err != nil {
-		if errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ELOOP) {
+		if errors.Is(err, posix.EOPNOTSUPP) || errors.Is(err, posix.EPERM) || errors.Is(err, posix.ELOOP) {
 			return nil
 		}
 		return err
@@ -159,9 +157,9 @@ func SetXattrs(fd int, want []hostfs.Xattr) error {
 	try := func(name string, f func() error) error {
 		_, _, err := hostfs.AllowFD(fd, 0o600, f) // user.* needs a writable file
 		switch {
-		case errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.ENODATA), errors.Is(err, syscall.EINVAL) && derived(name):
+		case errors.Is(err, posix.EOPNOTSUPP), errors.Is(err, posix.ENODATA), errors.Is(err, posix.EINVAL) && derived(name):
 			return nil
-		case errors.Is(err, syscall.EPERM):
+		case errors.Is(err, posix.EPERM):
 			if strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "system.") {
 				refused = err
 			}

@@ -4,9 +4,8 @@ import (
 	"path"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Location is where a file is, in the folder or in the hold.
@@ -41,7 +40,7 @@ func (s Location) Link(toFD int, to string) bool {
 	if dir == "" {
 		dir = "."
 	}
-	fd, err := hostfs.OpenBeneath(s.Base, strings.TrimSuffix(dir, "/"), unix.O_PATH|unix.O_DIRECTORY)
+	fd, err := hostfs.OpenBeneath(s.Base, strings.TrimSuffix(dir, "/"), posix.O_PATH|posix.O_DIRECTORY)
 	if err != nil {
 		return false
 	}

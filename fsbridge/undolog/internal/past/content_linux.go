@@ -7,9 +7,8 @@ import (
 	"io/fs"
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // MaxContent is how large a file [Content] writes, in bytes: what it was is put together in memory.
@@ -30,7 +29,7 @@ func Content(v *View, path string, w io.Writer) error {
 		return err
 	case s.t == nil:
 		return fmt.Errorf("%s: %w", path, fs.ErrNotExist)
-	case s.t.typ != unix.S_IFREG:
+	case s.t.typ != posix.S_IFREG:
 		return fmt.Errorf("%s: %w", path, ErrNoFile)
 	}
 	now, err := s.t.stat()
@@ -40,7 +39,7 @@ func Content(v *View, path string, w io.Writer) error {
 	if s.meta.Size > MaxContent || now.Size > 4*MaxContent { // what it was is put over what it is now
 		return fmt.Errorf("%s: %w", path, ErrTooMuch)
 	}
-	fd, err := unix.MemfdCreate("content", unix.MFD_CLOEXEC)
+	fd, err := posix.Temporary("content")
 	if err != nil {
 		return err
 	}
@@ -61,7 +60,7 @@ func Content(v *View, path string, w io.Writer) error {
 // set since: of what is kept about itself, at most its times can be others.
 func OnlyTimes(v *View, path string) bool {
 	s, err := side(v, path)
-	if err != nil || s.t == nil || s.t.typ != unix.S_IFDIR {
+	if err != nil || s.t == nil || s.t.typ != posix.S_IFDIR {
 		return false
 	}
 	was, _, set, err := v.meta(s.t, false)

@@ -9,9 +9,8 @@ import (
 	"io"
 	"io/fs"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/texts"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
@@ -124,7 +123,7 @@ func (d *differ) tell(ctx context.Context, e *entry) error {
 
 // look is lookup where dir may be no directory. It fails with EACCES where dir is closed to us.
 func (v *View) look(dir *thing, name string) (*thing, error) {
-	if dir == nil || dir.typ != unix.S_IFDIR {
+	if dir == nil || dir.typ != posix.S_IFDIR {
 		return nil, nil
 	}
 	t, err := v.lookup(dir, name)
@@ -196,7 +195,7 @@ func (d *differ) renamed(p diffPair) error {
 	d.moved++
 	p.to.at.moved = append(p.to.at.moved, p)
 	p.from.at.went, p.to.at.came = true, true
-	if p.from.t.typ != unix.S_IFDIR {
+	if p.from.t.typ != posix.S_IFDIR {
 		return nil
 	}
 	names, err := d.before.names(p.from.t)
@@ -238,7 +237,7 @@ func (d *differ) renamed(p diffPair) error {
 
 // gitKeeps tells whether git has a place for this type.
 func gitKeeps(s *diffSide) bool {
-	return s.t != nil && (s.t.typ == unix.S_IFREG || s.t.typ == unix.S_IFLNK)
+	return s.t != nil && (s.t.typ == posix.S_IFREG || s.t.typ == posix.S_IFLNK)
 }
 
 // pair writes one difference.
@@ -377,7 +376,7 @@ func (s *diffSide) content() (b []byte, large bool, err error) {
 	switch {
 	case s.t == nil:
 		return nil, false, nil
-	case s.t.typ == unix.S_IFLNK:
+	case s.t.typ == posix.S_IFLNK:
 		target, err := s.target()
 		return []byte(target), false, err
 	case s.meta.Size > MaxDiffFile:
@@ -393,7 +392,7 @@ func (s *diffSide) content() (b []byte, large bool, err error) {
 	if err != nil || now.Size > 4*MaxDiffFile {
 		return nil, true, err // what it was is put over what it is now
 	}
-	fd, err := unix.MemfdCreate("diff", unix.MFD_CLOEXEC)
+	fd, err := posix.Temporary("diff")
 	if err != nil {
 		return nil, false, err
 	}

@@ -5,9 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -58,7 +57,7 @@ func (v *View) dir(t *thing) (int, error) {
 	if fd, ok := v.open.fds[k]; ok {
 		return fd, nil
 	}
-	fd, err := t.open(unix.O_PATH | unix.O_DIRECTORY)
+	fd, err := t.open(posix.O_PATH | posix.O_DIRECTORY)
 	if err == nil {
 		v.open.keep(k, fd)
 	}
@@ -102,7 +101,7 @@ func (s *inode) from() (base int, path string, err error) {
 			}
 			up, ok := s.dir.source.(*inode)
 			if !ok {
-				return -1, "", fmt.Errorf("%q: %w", s.name, unix.ENOENT)
+				return -1, "", fmt.Errorf("%q: %w", s.name, posix.ENOENT)
 			}
 			s = up
 		}

@@ -5,9 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
@@ -164,7 +163,7 @@ func goes(going map[*thing]bool, t *thing) bool {
 		x = s.dir
 	}
 	for _, x := range way {
-		if x.folder() != nil && x.typ == unix.S_IFDIR {
+		if x.folder() != nil && x.typ == posix.S_IFDIR {
 			going[x] = found
 		}
 	}

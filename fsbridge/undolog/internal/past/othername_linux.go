@@ -4,9 +4,8 @@ import (
 	"bytes"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
@@ -37,7 +36,7 @@ func (w *targetWriter) otherName(t *thing) (format.ObjID, error) {
 
 // stillNamed finds a name in the folder that the file t has and had then, and that stays. Where it cannot look, it finds none.
 func (w *targetWriter) stillNamed(t *thing) (place, bool) {
-	if t.typ == unix.S_IFDIR {
+	if t.typ == posix.S_IFDIR {
 		return place{}, false
 	}
 	if s := t.folder(); s != nil && w.hadAndKeeps(place{s.dir, s.name}, t) {
@@ -134,13 +133,13 @@ func (v *View) unchanged(t *thing) bool {
 
 // sameContent tells whether t, which looks like st and has the size of then, has the content of then.
 func (v *View) sameContent(t *thing, st *hostfs.Stat) (bool, error) {
-	if t.typ != unix.S_IFREG || v.unwritten(t, st) {
+	if t.typ != posix.S_IFREG || v.unwritten(t, st) {
 		return true, nil
 	}
 	if v.unknown(t, st) != nil {
 		return false, nil
 	}
-	fd, err := t.open(unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK)
+	fd, err := t.open(posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK)
 	if err != nil {
 		return false, err
 	}

@@ -1,16 +1,15 @@
 package past
 
 import (
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 )
 
 // touched tells whether a layer knows t, or something inside t by another name:
 // else it is as it was.
 func (v *View) touched(t *thing) (bool, error) {
-	if t.inSome() || t.typ != unix.S_IFDIR {
+	if t.inSome() || t.typ != posix.S_IFDIR {
 		return t.inSome(), nil
 	}
 	if v.linked == nil {
@@ -28,7 +27,7 @@ func (v *View) markLinked() error {
 	files := map[hostfs.ID]bool{}
 	for _, l := range v.layers {
 		for _, n := range l.Order {
-			if !n.Created && n.Type != unix.S_IFDIR && n.Meta.Nlink > 1 && l.things[n.Obj] != nil {
+			if !n.Created && n.Type != posix.S_IFDIR && n.Meta.Nlink > 1 && l.things[n.Obj] != nil {
 				files[l.things[n.Obj].id] = true
 			}
 		}
@@ -141,7 +140,7 @@ func (v *View) searchFolder(l *viewLayer, wanted map[hostfs.ID]*layer.Node) erro
 func (v *View) searchAdopted(l *viewLayer, top *thing, wanted map[hostfs.ID]*layer.Node) error {
 	for dirs := []*thing{top}; len(dirs) > 0 && len(wanted) > 0; {
 		d := dirs[len(dirs)-1]
-		if dirs = dirs[:len(dirs)-1]; d.typ != unix.S_IFDIR {
+		if dirs = dirs[:len(dirs)-1]; d.typ != posix.S_IFDIR {
 			continue
 		}
 		names, err := v.names(d)

@@ -4,9 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -104,7 +103,7 @@ func (s *inode) symlink() (target string, err error) {
 }
 
 func (s *inode) xattrs() (list []hostfs.Xattr, err error) {
-	if s.self.typ == unix.S_IFLNK {
+	if s.self.typ == posix.S_IFLNK {
 		return nil, nil
 	}
 	err = s.at(func(dir int, name string) error {
@@ -112,14 +111,14 @@ func (s *inode) xattrs() (list []hostfs.Xattr, err error) {
 			list, err = hostfs.AllXattrsFD(dir)
 			return err
 		}
-		fd, err := hostfs.OpenAt(dir, name, unix.O_PATH, 0)
+		fd, err := hostfs.OpenAt(dir, name, posix.O_PATH, 0)
 		if err != nil {
 			return err
 		}
 		defer hostfs.Close(fd)
 		list, err = hostfs.AllXattrsAfter(fd, func() error {
 			if s.layer == nil {
-				return unix.EACCES
+				return posix.EACCES
 			}
 			return nil
 		})
@@ -175,7 +174,7 @@ func (s *inode) changedLater() bool {
 }
 
 func (s *inode) names() ([]string, error) {
-	fd, err := s.open(unix.O_RDONLY | unix.O_DIRECTORY)
+	fd, err := s.open(posix.O_RDONLY | posix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +196,7 @@ func (s *inode) child(name string) (*thing, error) {
 		return nil, err
 	}
 	st, err := hostfs.StatAt(fd, name)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return nil, nil
 	}
 	if err != nil {
@@ -277,7 +276,7 @@ func (s *packed) child(name string) (*thing, error) {
 	at := packed{s.v, s.layer, i}
 	t := s.v.unpack[at]
 	if t == nil {
-		typ := n.Meta.Mode & unix.S_IFMT
+		typ := n.Meta.Mode & posix.S_IFMT
 		if t = s.v.missed(n.ID, typ); t == nil {
 			t = newThing(typ, n.ID)
 		}

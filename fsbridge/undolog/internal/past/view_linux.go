@@ -6,9 +6,8 @@ import (
 	"io/fs"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 )
@@ -73,7 +72,7 @@ func (t *thing) now() bool { return t.folder() != nil }
 func (t *thing) open(flags int) (int, error) {
 	s, ok := t.source.(*inode)
 	if !ok {
-		return -1, unix.ENOENT
+		return -1, posix.ENOENT
 	}
 	return s.open(flags)
 }
@@ -114,7 +113,7 @@ type View struct {
 // caller's.
 func New(root *hostfs.Root) *View {
 	v := &View{root: root, unpack: map[packed]*thing{}, packed: map[packed]map[string]int{}, lost: map[hostfs.ID]*thing{}}
-	v.top = newThing(unix.S_IFDIR, root.ID())
+	v.top = newThing(posix.S_IFDIR, root.ID())
 	v.top.source = &inode{v: v, self: v.top}
 	v.actual = map[hostfs.ID]*thing{root.ID(): v.top}
 	return v
@@ -276,7 +275,7 @@ func (v *View) Push(of *layer.Layer) error {
 	for done := map[format.ObjID]bool{}; len(queue) > 0; queue = queue[1:] {
 		d := queue[0]
 		th := l.things[d.Obj]
-		if th == nil || done[d.Obj] || th.typ != unix.S_IFDIR {
+		if th == nil || done[d.Obj] || th.typ != posix.S_IFDIR {
 			continue
 		}
 		done[d.Obj] = true
@@ -372,7 +371,7 @@ func damaged(n *layer.Node) error {
 // now is how t looks; nil: it is looked at.
 func (v *View) unknown(t *thing, now *hostfs.Stat) error {
 	s, ok := t.source.(*inode)
-	if !ok || v.Edited == nil || t.typ != unix.S_IFREG {
+	if !ok || v.Edited == nil || t.typ != posix.S_IFREG {
 		return nil
 	}
 	known := false

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -83,11 +82,11 @@ func (w *targetWriter) write(ctx context.Context, step format.Step, parts []stri
 		if now, err = w.v.present(now, name); err != nil {
 			return err
 		}
-		if was == nil || was.typ != unix.S_IFDIR {
-			return fmt.Errorf("%w: its directory %q did not exist then", unix.ENOENT, name)
+		if was == nil || was.typ != posix.S_IFDIR {
+			return fmt.Errorf("%w: its directory %q did not exist then", posix.ENOENT, name)
 		}
-		if now == nil || now.typ != unix.S_IFDIR {
-			return fmt.Errorf("%w: its directory %q does not exist now; restore that first", unix.ENOENT, name)
+		if now == nil || now.typ != posix.S_IFDIR {
+			return fmt.Errorf("%w: its directory %q does not exist now; restore that first", posix.ENOENT, name)
 		}
 		if dir, err = w.keep(now, dir, name, false); err != nil {
 			return err
@@ -102,7 +101,7 @@ func (w *targetWriter) write(ctx context.Context, step format.Step, parts []stri
 		return err
 	}
 	if was == nil && now == nil {
-		return fmt.Errorf("%w: it is not there now, and was not then", unix.ENOENT)
+		return fmt.Errorf("%w: it is not there now, and was not then", posix.ENOENT)
 	}
 	if err := w.name(ctx, in, dir, name, was, now); err != nil {
 		return err
@@ -129,7 +128,7 @@ func (w *targetWriter) name(ctx context.Context, in *thing, dir format.ObjID, na
 		if err != nil {
 			return err
 		}
-		if was.typ != unix.S_IFDIR {
+		if was.typ != posix.S_IFDIR {
 			w.objs[was] = id
 			return nil
 		}
@@ -198,7 +197,7 @@ func (w *targetWriter) inside(ctx context.Context, d *thing, id format.ObjID) er
 func (w *targetWriter) keep(t *thing, parent format.ObjID, name string, past bool) (format.ObjID, error) {
 	id := w.next
 	w.next++
-	if t.typ == unix.S_IFDIR {
+	if t.typ == posix.S_IFDIR {
 		w.dirs[t] = id
 	}
 	r := format.Object{Obj: id, ID: w.dir.Volumes.Disk(t.id), Parent: parent, Name: name}
@@ -223,7 +222,7 @@ func (w *targetWriter) keep(t *thing, parent format.ObjID, name string, past boo
 	if err := w.w.Append(records); err != nil {
 		return format.NoObj, err
 	}
-	if past && t.typ == unix.S_IFREG {
+	if past && t.typ == posix.S_IFREG {
 		return id, w.ranges(t, id, r.Meta.Size)
 	}
 	return id, nil
@@ -248,7 +247,7 @@ func (w *targetWriter) ranges(t *thing, id format.ObjID, size int64) error {
 	}
 	slices.SortFunc(spans, func(a, b span) int { return int(min(max(a.off-b.off, -1), 1)) })
 	err := w.dir.WithBlobDir(id, true, func(dir int) error {
-		fd, err := hostfs.OpenAt(dir, store.ContentBlobName(id, 1), unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
+		fd, err := hostfs.OpenAt(dir, store.ContentBlobName(id, 1), posix.O_RDWR|posix.O_CREAT|posix.O_EXCL, 0o600)
 		if err != nil {
 			return err
 		}
@@ -283,7 +282,7 @@ func (w *targetWriter) copy(ctx context.Context, t *thing, depth int) (format.Ob
 		return format.NoObj, err
 	}
 	if depth > maxDepth {
-		return format.NoObj, fmt.Errorf("directories too deep: %w", unix.ENAMETOOLONG)
+		return format.NoObj, fmt.Errorf("directories too deep: %w", posix.ENAMETOOLONG)
 	}
 	m, xattrs, has, err := w.v.meta(t, true)
 	if err != nil {
@@ -309,7 +308,7 @@ func (w *targetWriter) copy(ctx context.Context, t *thing, depth int) (format.Ob
 	if err := w.w.Append(records.Retain(id)); err != nil {
 		return format.NoObj, err
 	}
-	if t.typ != unix.S_IFDIR {
+	if t.typ != posix.S_IFDIR {
 		return id, nil
 	}
 	names, err := w.v.names(t)
@@ -337,7 +336,7 @@ func (w *targetWriter) copyOne(t *thing, m *format.Meta, dir int, name string, x
 		if err := layer.Bare(fd, t.typ, xattrs); err != nil {
 			return err
 		}
-		if t.typ == unix.S_IFDIR {
+		if t.typ == posix.S_IFDIR {
 			return nil
 		}
 		return w.v.write(t, fd)
@@ -346,7 +345,7 @@ func (w *targetWriter) copyOne(t *thing, m *format.Meta, dir int, name string, x
 		return st, err
 	}
 	defer hostfs.Close(fd)
-	if t.typ != unix.S_IFDIR {
+	if t.typ != posix.S_IFDIR {
 		err = layer.OwnerAside(layer.SetMeta(fd, m, xattrs, has))
 	}
 	if err != nil {

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
@@ -261,14 +260,14 @@ func (e *Edits) End() {
 // taken tells whether name is bound in dir, or may be.
 func (t *Table) taken(dir Directory, name string) bool {
 	_, err := t.look(dir, name)
-	return !errors.Is(err, unix.ENOENT)
+	return !errors.Is(err, posix.ENOENT)
 }
 
 // look tells what name in dir is now. Its error is ENOENT only if that is nothing.
 func (t *Table) look(dir Directory, name string) (hostfs.Stat, error) {
-	fd, err := t.cfg.Root.OpenPath(dir.Path(), unix.O_PATH|unix.O_DIRECTORY)
+	fd, err := t.cfg.Root.OpenPath(dir.Path(), posix.O_PATH|posix.O_DIRECTORY)
 	if err != nil {
-		return hostfs.Stat{}, unix.ENOTDIR
+		return hostfs.Stat{}, posix.ENOTDIR
 	}
 	defer hostfs.Close(fd)
 	return hostfs.StatAt(fd, name)

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
@@ -93,7 +92,7 @@ func (x *externalCheck) dir(dir string, names []string) error {
 		return err
 	}
 	for n := len(parts); ; n-- {
-		fd, err := hostfs.OpenBeneath(x.t.cfg.Root.FD(), strings.Join(parts[:n], "/"), unix.O_PATH|unix.O_DIRECTORY)
+		fd, err := hostfs.OpenBeneath(x.t.cfg.Root.FD(), strings.Join(parts[:n], "/"), posix.O_PATH|posix.O_DIRECTORY)
 		if err != nil {
 			if gone(err) == nil && n > 0 {
 				names = parts[n-1 : n] // it may be the directory that was removed
@@ -135,7 +134,7 @@ func (x *externalCheck) name(n *Seen) (verdict, error) {
 		gen := x.t.generation()
 		st, err := hostfs.StatAt(n.FD, n.Name)
 		n.Stat = &st
-		if errors.Is(err, unix.ENOENT) {
+		if errors.Is(err, posix.ENOENT) {
 			n.Stat = nil
 		} else if err != nil {
 			return ours, gone(err)

@@ -4,9 +4,8 @@ import (
 	"log/slog"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -38,7 +37,7 @@ func (f *file) Replace(content []byte) error {
 	if err := store.WriteFile(f.dir, "stamps", content); err != nil {
 		return err
 	}
-	fd, err := hostfs.OpenAt(f.dir, "stamps", unix.O_RDWR|unix.O_NONBLOCK, 0)
+	fd, err := hostfs.OpenAt(f.dir, "stamps", posix.O_RDWR|posix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
@@ -76,7 +75,7 @@ func Open(c Config) (*Table, error) {
 	}
 	f := &file{dir: c.Dir, fd: fd}
 	t := newTable(c.Root.ID(), c.Volumes, f)
-	t.cfg, t.coarse = c, coarseCtime(c.Root.FD())
+	t.cfg, t.coarse = c, !posix.FineTimes(c.Root.FD())
 	content, err := hostfs.ReadSmall(c.Dir, "stamps", maxFile)
 	if err == nil {
 		f.size, err = t.load(content)

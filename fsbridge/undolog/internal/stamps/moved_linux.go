@@ -1,9 +1,8 @@
 package stamps
 
 import (
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
@@ -21,7 +20,7 @@ type stands struct {
 
 // standsAt notes where a recorded object was when the step began, in the directory parent.
 func (t *Touched) standsAt(o *format.Object, parent hostfs.ID) {
-	dir := o.Meta.Mode&unix.S_IFMT == unix.S_IFDIR
+	dir := o.Meta.Mode&posix.S_IFMT == posix.S_IFDIR
 	if !o.Created && o.Parent != format.NoObj && (dir || o.Meta.Nlink <= 1) {
 		t.stood[nameIn{parent, o.Name}] = stands{o.ID, dir}
 	}

@@ -9,10 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/gitfiles"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // A file that is not as its stamp says may hold what it held all the same: an editor has saved it again, a person has
@@ -92,7 +91,7 @@ func (t *Table) sameOf(n *Seen, budget *left) uint64 {
 		if path == "" {
 			path = "."
 		}
-		fd, err := t.cfg.Root.OpenPath(path, unix.O_PATH|unix.O_DIRECTORY)
+		fd, err := t.cfg.Root.OpenPath(path, posix.O_PATH|posix.O_DIRECTORY)
 		if err != nil {
 			return 0
 		}
@@ -154,7 +153,7 @@ func (t *Table) takenBack(b *barrier, path string) bool {
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		dir, name = path[:i], path[i+1:]
 	}
-	fd, err := t.cfg.Root.OpenPath(dir, unix.O_PATH|unix.O_DIRECTORY)
+	fd, err := t.cfg.Root.OpenPath(dir, posix.O_PATH|posix.O_DIRECTORY)
 	if err != nil {
 		return false
 	}
@@ -169,7 +168,7 @@ func (t *Table) takenBack(b *barrier, path string) bool {
 		return false
 	}
 	st, err := hostfs.StatAt(fd, name)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return was == absent
 	}
 	n.Stat = &st
@@ -182,9 +181,9 @@ func contentAt(dir int, name string, st *hostfs.Stat) ([]byte, error) {
 		target, err := hostfs.ReadlinkAt(dir, name)
 		return []byte(target), err
 	}
-	fd, err := hostfs.OpenVerified(dir, name, st.ID, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOATIME)
-	if errors.Is(err, unix.EPERM) { // O_NOATIME is the owner's
-		fd, err = hostfs.OpenVerified(dir, name, st.ID, unix.O_RDONLY|unix.O_NONBLOCK)
+	fd, err := hostfs.OpenVerified(dir, name, st.ID, posix.O_RDONLY|posix.O_NONBLOCK|posix.O_NOATIME)
+	if errors.Is(err, posix.EPERM) { // O_NOATIME is the owner's
+		fd, err = hostfs.OpenVerified(dir, name, st.ID, posix.O_RDONLY|posix.O_NONBLOCK)
 	}
 	if err != nil {
 		return nil, err
@@ -193,7 +192,7 @@ func contentAt(dir int, name string, st *hostfs.Stat) ([]byte, error) {
 	buf := make([]byte, st.Size+1)
 	n, err := hostfs.PreadFull(fd, buf, 0)
 	if err == nil && int64(n) != st.Size {
-		err = unix.ESTALE
+		err = posix.ESTALE
 	}
 	return buf[:max(n, 0)], err
 }
@@ -201,7 +200,7 @@ func contentAt(dir int, name string, st *hostfs.Stat) ([]byte, error) {
 // attributesAt lists the extended attributes of a name with their values.
 func attributesAt(dir int, name string) ([]byte, error) {
 	names, err := hostfs.XattrNamesAt(dir, name)
-	if errors.Is(err, unix.ENOTSUP) || len(names) == 0 && err == nil {
+	if errors.Is(err, posix.ENOTSUP) || len(names) == 0 && err == nil {
 		return nil, nil
 	}
 	if err != nil {

@@ -1,9 +1,8 @@
 package stamps
 
 import (
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // takeEdit takes a name as it is, which is an edit.
@@ -79,7 +78,7 @@ func (s *Table) Stayed(ids []hostfs.ID) error {
 func (s *Table) StayedAt(paths []string) error {
 	var ids []hostfs.ID
 	for _, p := range paths {
-		fd, err := s.cfg.Root.OpenPath(p, unix.O_PATH)
+		fd, err := s.cfg.Root.OpenPath(p, posix.O_PATH)
 		if err != nil {
 			continue
 		}

@@ -8,9 +8,8 @@ import (
 	"maps"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -71,7 +70,7 @@ func (t *Touched) addObject(o *format.Object, parent hostfs.ID) {
 	if o.Obj != format.RootObj && o.Parent != format.NoObj { // else it is somewhere in the folder, or in a blob and perhaps in the folder, too
 		t.names[parent] = append(t.names[parent], o.Name)
 	}
-	if o.Meta.Nlink > 1 && o.Meta.Mode&unix.S_IFMT != unix.S_IFDIR {
+	if o.Meta.Nlink > 1 && o.Meta.Mode&posix.S_IFMT != posix.S_IFDIR {
 		t.linked[o.ID] = struct{}{}
 	}
 }
@@ -304,9 +303,9 @@ func (s *Table) ContentOf(n *Seen) uint64 {
 	if !s.coarse || n.FD == 0 || !n.Stat.IsRegular() || n.Stat.Size > coarseBytes {
 		return 0
 	}
-	fd, err := hostfs.OpenVerified(n.FD, n.Name, n.Stat.ID, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOATIME)
-	if errors.Is(err, unix.EPERM) { // O_NOATIME is the owner's
-		fd, err = hostfs.OpenVerified(n.FD, n.Name, n.Stat.ID, unix.O_RDONLY|unix.O_NONBLOCK)
+	fd, err := hostfs.OpenVerified(n.FD, n.Name, n.Stat.ID, posix.O_RDONLY|posix.O_NONBLOCK|posix.O_NOATIME)
+	if errors.Is(err, posix.EPERM) { // O_NOATIME is the owner's
+		fd, err = hostfs.OpenVerified(n.FD, n.Name, n.Stat.ID, posix.O_RDONLY|posix.O_NONBLOCK)
 	}
 	if err != nil {
 		return 0
@@ -451,30 +450,4 @@ func (s *Table) accept(n *Seen) {
 		s.putSeen(dir, n)
 	}
 	s.putSame(key, want.same)
-}
-
-// coarseCtime tells whether two changes of a file within one timer tick can
-// have the same ctime: before kernel 6.13, and on file systems that did not
-// take part in the change.
-func coarseCtime(fd int) bool {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return true
-	}
-	var major, minor int
-	if _, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor); err != nil {
-		return true
-	}
-	if major < 6 || (major == 6 && minor < 13) {
-		return true
-	}
-	fs, err := hostfs.Statfs(fd)
-	if err != nil {
-		return true
-	}
-	switch fs.Type {
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
-		return false
-	}
-	return true
 }

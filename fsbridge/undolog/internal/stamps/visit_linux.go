@@ -5,9 +5,8 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -96,7 +95,7 @@ func (v *visitor) visitDir(d seenDir) {
 	fd, names, err := v.open(d, names, !complete)
 	if err != nil {
 		v.mu.Lock()
-		v.t.hidden = v.t.hidden || !errors.Is(err, unix.ENOENT)
+		v.t.hidden = v.t.hidden || !errors.Is(err, posix.ENOENT)
 		v.fail(gone(err))
 		return
 	}
@@ -148,16 +147,16 @@ func (v *visitor) known(d seenDir) (seen []store.Sight, names []string, complete
 
 // open opens a directory; with list it says which names are in it.
 func (v *visitor) open(d seenDir, names []string, list bool) (fd int, all []string, err error) {
-	flags := unix.O_PATH | unix.O_DIRECTORY
+	flags := posix.O_PATH | posix.O_DIRECTORY
 	if list {
-		flags = unix.O_RDONLY | unix.O_DIRECTORY
+		flags = posix.O_RDONLY | posix.O_DIRECTORY
 	}
 	if fd, err = hostfs.OpenBeneath(v.root.FD(), d.path, flags); err != nil {
 		return -1, nil, err
 	}
 	st, err := hostfs.StatFD(fd)
 	if err == nil && st.ID != d.id {
-		err = unix.ENOENT
+		err = posix.ENOENT
 	}
 	if err == nil && list {
 		var entries []hostfs.Dirent
@@ -187,7 +186,7 @@ func (v *visitor) saw(d seenDir, fd int, sights []store.Sight) (more bool, err e
 		}
 		st := &x.Stat
 		s.Name, s.Stat, s.Content = x.Name, st, x.Content
-		if errors.Is(x.Err, unix.ENOENT) {
+		if errors.Is(x.Err, posix.ENOENT) {
 			s.Stat = nil
 		} else if x.Err != nil {
 			v.t.hidden = true

@@ -8,9 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 const (
@@ -50,12 +49,12 @@ type AliveSign struct {
 // The caller closes the Sign.
 func CreateAlive(dirfd int) (*AliveSign, error) {
 	return create(dirfd, func(fd int) ([]byte, error) {
-		return unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		return posix.Mmap(fd, 0, size)
 	})
 }
 
 func create(dirfd int, mapped func(fd int) ([]byte, error)) (_ *AliveSign, err error) {
-	fd, err := hostfs.OpenAt(dirfd, AliveName, unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
+	fd, err := hostfs.OpenAt(dirfd, AliveName, posix.O_RDWR|posix.O_CREAT|posix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +76,7 @@ func create(dirfd int, mapped func(fd int) ([]byte, error)) (_ *AliveSign, err e
 		s.offset = d
 	}
 	switch s.mem, err = mapped(fd); {
-	case errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENODEV):
+	case errors.Is(err, posix.EINVAL) || errors.Is(err, posix.ENODEV):
 		s.fd = fd // 9P without a cache maps nothing that is shared: each sign is a write
 	case err != nil:
 		return nil, err
@@ -162,7 +161,7 @@ func (s *AliveSign) Close() {
 	close(s.stop)
 	s.open = false
 	if s.mem != nil {
-		_ = unix.Munmap(s.mem)
+		_ = posix.Munmap(s.mem)
 		return
 	}
 	_ = hostfs.Close(s.fd)
@@ -193,7 +192,7 @@ func ReadAlive(dirfd int) (d Death, err error) {
 		d.at = time.Unix(0, st.Mtime)
 	}
 	b, err := hostfs.ReadSmall(dirfd, AliveName, size)
-	if errors.Is(err, unix.ENOENT) || err == nil && len(b) < size {
+	if errors.Is(err, posix.ENOENT) || err == nil && len(b) < size {
 		return d, nil
 	}
 	if err != nil {
@@ -215,7 +214,7 @@ func SettleAlive(dirfd int) error {
 	if err != nil {
 		return err
 	}
-	fd, err := hostfs.OpenAt(dirfd, AliveName, unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
+	fd, err := hostfs.OpenAt(dirfd, AliveName, posix.O_RDWR|posix.O_CREAT|posix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return err
 	}

@@ -5,9 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // OwnAlive tells which changes of inodes were the own ones of an open step: it has noted when the step changed each of them
@@ -33,8 +32,8 @@ func NewOwnAlive(root int) *OwnAlive {
 		return nil
 	}
 	switch uint32(f.Type) {
-	case unix.NFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.CEPH_SUPER_MAGIC,
-		unix.AFS_SUPER_MAGIC, unix.AFS_FS_MAGIC, unix.CODA_SUPER_MAGIC, unix.V9FS_MAGIC, unix.FUSE_SUPER_MAGIC, unix.OCFS2_SUPER_MAGIC:
+	case posix.NFS_SUPER_MAGIC, posix.SMB_SUPER_MAGIC, posix.SMB2_SUPER_MAGIC, posix.CIFS_SUPER_MAGIC, posix.CEPH_SUPER_MAGIC,
+		posix.AFS_SUPER_MAGIC, posix.AFS_FS_MAGIC, posix.CODA_SUPER_MAGIC, posix.V9FS_MAGIC, posix.FUSE_SUPER_MAGIC, posix.OCFS2_SUPER_MAGIC:
 		return nil
 	}
 	return &OwnAlive{start: time.Now().UnixNano()}

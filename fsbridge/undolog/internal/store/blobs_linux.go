@@ -9,9 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
@@ -33,7 +32,7 @@ func AdoptedBlobs(dirfd int) (blobs []Blob, others int, err error) {
 // what it is given.
 func EachAdopted(dirfd int, f func(b *Blob)) (others int, err error) {
 	top, err := hostfs.OpenDirPathAt(dirfd, "blobs")
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return 0, nil
 	}
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
@@ -122,7 +122,7 @@ func (c *ContentWriter) blob(size int64, fill func(out int) error) error {
 	const n = 1
 	name := ContentBlobName(c.obj, n)
 	err := c.dir.WithBlobDir(c.obj, true, func(dir int) error {
-		out, err := hostfs.OpenAt(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC, 0o600)
+		out, err := hostfs.OpenAt(dir, name, posix.O_WRONLY|posix.O_CREAT|posix.O_TRUNC, 0o600)
 		if err != nil {
 			return err
 		}

@@ -11,9 +11,8 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
@@ -98,11 +97,11 @@ func checkPlacement(abs string, root *hostfs.Root) error {
 
 // walkUp calls f for the directory path and every one above it.
 func walkUp(path string, f func(fd int, id hostfs.ID) error) error {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := posix.Open(path, posix.O_PATH|posix.O_DIRECTORY, 0)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	defer func() { _ = unix.Close(fd) }()
+	defer func() { _ = posix.Close(fd) }()
 	last := hostfs.ID{}
 	for range 4096 {
 		st, err := hostfs.StatFD(fd)
@@ -116,11 +115,11 @@ func walkUp(path string, f func(fd int, id hostfs.ID) error) error {
 		if err := f(fd, st.ID); err != nil {
 			return err
 		}
-		up, err := unix.Openat(fd, "..", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		up, err := posix.Parent(fd)
 		if err != nil {
 			return &os.PathError{Op: "open", Path: path + "/..", Err: err}
 		}
-		_ = unix.Close(fd)
+		_ = posix.Close(fd)
 		fd = up
 	}
 	return nil
@@ -143,17 +142,17 @@ func TakeLock(dir *hostfs.Root) (int, format.Owner, error) {
 	if err != nil {
 		return -1, was, Unusable(dir.Path(), err)
 	}
-	err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+	err = posix.Flock(fd, posix.LOCK_EX|posix.LOCK_NB)
 	was, _ = readOwner(dir)
 	if err == nil {
 		st, serr := hostfs.StatFD(fd)
 		if serr == nil && st.Nlink > 0 {
 			return fd, was, nil
 		}
-		err = errors.Join(serr, unix.EWOULDBLOCK) // whoever had it has removed the log: there will be another
+		err = errors.Join(serr, posix.EWOULDBLOCK) // whoever had it has removed the log: there will be another
 	}
 	_ = hostfs.Close(fd)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	if errors.Is(err, posix.EWOULDBLOCK) {
 		return -1, was, &format.LockedError{Dir: dir.Path(), Owner: was}
 	}
 	return -1, was, Unusable(dir.Path(), err)
@@ -162,7 +161,7 @@ func TakeLock(dir *hostfs.Root) (int, format.Owner, error) {
 // Unlock gives the lock back that is open as fd. To close fd is not enough: a process that is being started has a copy of the
 // descriptor until it executes its program, and the lock would be held as long.
 func Unlock(fd int) {
-	_ = unix.Flock(fd, unix.LOCK_UN)
+	_ = posix.Flock(fd, posix.LOCK_UN)
 	_ = hostfs.Close(fd)
 }
 
@@ -187,7 +186,7 @@ func WriteOwner(fd int, o format.Owner) error {
 	}
 	b = append(b, '\n')
 	if hostfs.ReadOnly(fd) {
-		return unix.EROFS
+		return posix.EROFS
 	}
 	if err := hostfs.PwriteFull(fd, b, 0); err != nil {
 		return err
@@ -226,7 +225,7 @@ func WriteFile(dirfd int, name string, data []byte) error {
 // new.
 func CheckVersion(dir *hostfs.Root) error {
 	b, err := hostfs.ReadSmall(dir.FD(), "version", 64)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		for _, name := range []string{"wal", "steps", "redo"} {
 			if _, err := hostfs.StatAt(dir.FD(), name); err == nil {
 				return &format.VersionError{Dir: dir.Path(), Found: 0, Want: FormatVersion}
@@ -303,7 +302,7 @@ func Discard(ctx context.Context, dir string) error {
 func setAside(dirfd int, name string) error {
 	for n := 1; ; n++ {
 		err := hostfs.RenameNew(dirfd, name, dirfd, fmt.Sprintf("%s.discarded.%d", name, n))
-		if !errors.Is(err, unix.EEXIST) {
+		if !errors.Is(err, posix.EEXIST) {
 			return err
 		}
 	}
@@ -403,9 +402,9 @@ type dirError struct {
 func (e *dirError) Error() string {
 	what := hostfs.Describe(e.err)
 	switch {
-	case errors.Is(e.err, unix.EROFS), errors.Is(e.err, unix.EACCES), errors.Is(e.err, unix.EPERM):
+	case errors.Is(e.err, posix.EROFS), errors.Is(e.err, posix.EACCES), errors.Is(e.err, posix.EPERM):
 		what = "it is not writable (" + what + "); choose another with --undo-dir"
-	case errors.Is(e.err, unix.ENOSPC), errors.Is(e.err, unix.EDQUOT):
+	case errors.Is(e.err, posix.ENOSPC), errors.Is(e.err, posix.EDQUOT):
 		what = "its disk is full (" + what + "); free some space or choose another with --undo-dir"
 	}
 	return "cannot use undo directory " + e.dir + ": " + what

@@ -9,9 +9,8 @@ import (
 	"io"
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
@@ -37,7 +36,7 @@ type Identity struct {
 // none: then it is nil.
 func ReadIdentity(dirfd int) (*Identity, error) {
 	b, err := hostfs.ReadSmall(dirfd, identityName, maxIdentity)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return nil, nil
 	}
 	if err != nil {
@@ -142,8 +141,8 @@ func isStill(path string, ino uint64) bool {
 // step that cannot be read has none.
 func rootsOf(dirfd int) (list []hostfs.ID, err error) {
 	for _, parent := range []string{"steps", "redo", "wal", "rollback", "wal/rollback.new"} {
-		fd, err := hostfs.OpenBeneath(dirfd, parent, unix.O_RDONLY|unix.O_DIRECTORY)
-		if errors.Is(err, unix.ENOENT) {
+		fd, err := hostfs.OpenBeneath(dirfd, parent, posix.O_RDONLY|posix.O_DIRECTORY)
+		if errors.Is(err, posix.ENOENT) {
 			continue
 		}
 		if err != nil {
@@ -171,12 +170,12 @@ func rootsOf(dirfd int) (list []hostfs.ID, err error) {
 // keepsModes tells whether the file system of the directory behind fd keeps modes: where it
 // does not, they say nothing.
 func keepsModes(fd int, st *hostfs.Stat) bool {
-	if err := unix.Fchmod(fd, st.Mode&0o7755); err != nil {
+	if err := posix.Chmod(fd, st.Mode&0o7755); err != nil {
 		return true
 	}
 	now, err := hostfs.StatFD(fd)
 	if err != nil || now.Mode != st.Mode {
-		_ = unix.Fchmod(fd, st.Mode&0o7777)
+		_ = posix.Chmod(fd, st.Mode&0o7777)
 		return true
 	}
 	return false

@@ -11,9 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
@@ -43,7 +42,7 @@ type Marks struct {
 func OpenMarks(dir int) (*Marks, error) {
 	s := &Marks{dir: dir}
 	b, err := hostfs.ReadSmall(dir, fileName, maxFile)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return s, nil
 	}
 	if err == nil {

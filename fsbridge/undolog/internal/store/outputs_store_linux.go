@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
@@ -38,7 +37,7 @@ type Outputs struct {
 func OpenOutputs(root int) (*Outputs, error) {
 	s := &Outputs{root: root, most: maxLog, sizes: map[format.StepID]int64{}}
 	dir, err := hostfs.OpenDirAt(root, OutputsName)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return s, nil
 	}
 	if err != nil {
@@ -99,7 +98,7 @@ func (s *Outputs) Keep(id format.StepID, o format.CommandOutput, known func(form
 // openOurs opens the file name below dir, and makes it if it is missing. What cannot be ours is replaced.
 func openOurs(dir int, name string) (fd int, size int64, err error) {
 	for range 2 {
-		fd, err = hostfs.OpenAt(dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
+		fd, err = hostfs.OpenAt(dir, name, posix.O_RDWR|posix.O_CREAT|posix.O_NONBLOCK, 0o600)
 		if err == nil {
 			st, serr := hostfs.StatFD(fd)
 			if serr == nil && ours(&st) {
@@ -120,7 +119,7 @@ func openOurs(dir int, name string) (fd int, size int64, err error) {
 
 // full tells whether there is no room, which says nothing against the file that is there.
 func full(err error) bool {
-	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
+	return errors.Is(err, posix.ENOSPC) || errors.Is(err, posix.EDQUOT) || errors.Is(err, posix.EMFILE) || errors.Is(err, posix.ENFILE)
 }
 
 // add appends a line to a file of this size, and returns by how much the file grew. A line that cannot be written whole is taken back.
@@ -209,7 +208,7 @@ func (s *Outputs) Read(id format.StepID) ([]format.CommandOutput, error) {
 		return nil, format.ErrClosed
 	}
 	dir, err := hostfs.OpenDirAt(s.root, OutputsName)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return nil, nil
 	}
 	if err != nil {
@@ -217,7 +216,7 @@ func (s *Outputs) Read(id format.StepID) ([]format.CommandOutput, error) {
 	}
 	defer hostfs.Close(dir)
 	b, err := hostfs.ReadSmall(dir, FormatStepID(id), maxStep)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return nil, nil
 	}
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"github.com/klauspost/compress/zstd"
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
@@ -110,9 +110,9 @@ type blobCheck struct {
 
 func (c *blobCheck) allows(st *hostfs.Stat) bool {
 	switch st.Type() {
-	case unix.S_IFCHR, unix.S_IFBLK:
+	case posix.S_IFCHR, posix.S_IFBLK:
 		return false
-	case unix.S_IFDIR:
+	case posix.S_IFDIR:
 	default:
 		left, seen := c.links[st.ID]
 		if !seen {
@@ -155,7 +155,7 @@ func (w *PackWriter) AddRoot(ctx context.Context, obj format.ObjID, dirfd int, n
 	err = w.add(ctx, PackNode{Obj: obj, Parent: -1, Link: -1}, dirfd, name, &st)
 	if err != nil {
 		w.nodes = w.nodes[:first]
-		if errors.Is(err, unix.EACCES) {
+		if errors.Is(err, posix.EACCES) {
 			err = ErrKeepRaw
 		}
 	}
@@ -169,7 +169,7 @@ const packMaxDepth = 100
 // packable checks a whole tree before anything of it is written. It returns the stat of its top.
 func packable(dirfd int, name string, c *blobCheck, depth int) (hostfs.Stat, error) {
 	st, err := hostfs.StatAt(dirfd, name)
-	if errors.Is(err, unix.EACCES) { // inside a directory that may not be searched
+	if errors.Is(err, posix.EACCES) { // inside a directory that may not be searched
 		return st, ErrKeepRaw
 	}
 	if err != nil {
@@ -190,7 +190,7 @@ func packable(dirfd int, name string, c *blobCheck, depth int) (hostfs.Stat, err
 func eachEntry(dirfd int, name string, f func(fd int, entry string) error) error {
 	fd, err := hostfs.OpenDirAt(dirfd, name)
 	if err != nil {
-		if errors.Is(err, unix.EACCES) {
+		if errors.Is(err, posix.EACCES) {
 			return ErrKeepRaw
 		}
 		return err
@@ -254,9 +254,9 @@ func addOther(n *PackNode, dirfd int, name string, st *hostfs.Stat) (err error) 
 		return err
 	}
 	switch st.Type() {
-	case unix.S_IFREG, unix.S_IFDIR:
+	case posix.S_IFREG, posix.S_IFDIR:
 		n.Xattrs = withFlags(n.Xattrs, dirfd, name, st)
-	case unix.S_IFLNK:
+	case posix.S_IFLNK:
 		n.Meta.Target, err = hostfs.ReadlinkAt(dirfd, name)
 	}
 	return err
@@ -264,7 +264,7 @@ func addOther(n *PackNode, dirfd int, name string, st *hostfs.Stat) (err error) 
 
 // withFlags is [hostfs.WithFlags] by name.
 func withFlags(list []hostfs.Xattr, dirfd int, name string, st *hostfs.Stat) []hostfs.Xattr {
-	fd, err := hostfs.OpenVerified(dirfd, name, st.ID, unix.O_PATH)
+	fd, err := hostfs.OpenVerified(dirfd, name, st.ID, posix.O_PATH)
 	if err != nil {
 		return list
 	}
@@ -275,8 +275,8 @@ func withFlags(list []hostfs.Xattr, dirfd int, name string, st *hostfs.Stat) []h
 // addFile adds to n the attributes of a regular file, and copies its data into groups. A file
 // that changes meanwhile is an error: nobody may write to it.
 func (w *PackWriter) addFile(n *PackNode, dirfd int, name string, st *hostfs.Stat) error {
-	fd, err := hostfs.OpenAt(dirfd, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
-	if errors.Is(err, unix.EACCES) && st.Size == 0 {
+	fd, err := hostfs.OpenAt(dirfd, name, posix.O_RDONLY|posix.O_NONBLOCK, 0)
+	if errors.Is(err, posix.EACCES) && st.Size == 0 {
 		return addOther(n, dirfd, name, st) // there is nothing to be read
 	}
 	if err != nil {
@@ -365,7 +365,7 @@ func (fd fdReaderAt) ReadAt(b []byte, off int64) (int, error) {
 // one gives nil and no error; a damaged one an error wrapping [format.ErrDamaged].
 func OpenPack(dirfd int) (*PackReader, error) {
 	fd, err := hostfs.OpenRegular(dirfd, "pack")
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return nil, nil
 	}
 	if err != nil {

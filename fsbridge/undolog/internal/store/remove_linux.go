@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
@@ -44,7 +43,7 @@ func (r remover) unlink(dirfd int, name string) error {
 	if st.Nlink == 1 {
 		return r.held.Change(st.ID, -1, func() error { return hostfs.UnlinkAt(dirfd, name) })
 	}
-	fd, err := hostfs.OpenVerified(dirfd, name, st.ID, unix.O_PATH)
+	fd, err := hostfs.OpenVerified(dirfd, name, st.ID, posix.O_PATH)
 	if err != nil {
 		return err
 	}

@@ -7,9 +7,8 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
@@ -77,7 +76,7 @@ func ReadMade(dirfd int, v *format.Volumes) ([]Made, error) {
 func readWords(dirfd int, name string, n int) (records [][]uint64, whole bool, err error) {
 	size := format.WordsSize(n)
 	b, err := hostfs.ReadSmall(dirfd, name, int64(size)*maxMade)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		err = nil
 	}
 	for ; err == nil && len(b) >= size; b = b[size:] {
@@ -138,7 +137,7 @@ func (x *Renumbering) Add(birth, at uint64, made []Made) error {
 	if len(made) == 0 {
 		return nil
 	}
-	fd, err := hostfs.OpenAt(x.dirfd, "remap", unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
+	fd, err := hostfs.OpenAt(x.dirfd, "remap", posix.O_RDWR|posix.O_CREAT|posix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return err
 	}

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Reserve is space and inodes that a log keeps back on its disk, so that a step can be closed and
@@ -38,7 +37,7 @@ const (
 func NewReserve(root int) *Reserve { return &Reserve{root: root} }
 
 // NoSpace tells whether err says that a disk, or what somebody may take of it, is used up.
-func NoSpace(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+func NoSpace(err error) bool { return errors.Is(err, posix.ENOSPC) || errors.Is(err, posix.EDQUOT) }
 
 // free is what is left on the log's disk for its owner: bytes, and inodes (-1: as many as wanted).
 func (r *Reserve) free() (bytes, files int64) {
@@ -108,7 +107,7 @@ func (r *Reserve) make(names, step int64) error {
 }
 
 func makeEmpty(dir int, name string) error {
-	fd, err := hostfs.OpenAt(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
+	fd, err := hostfs.OpenAt(dir, name, posix.O_WRONLY|posix.O_CREAT|posix.O_NONBLOCK, 0o600)
 	if err == nil {
 		err = hostfs.Close(fd)
 	}
@@ -117,12 +116,12 @@ func makeEmpty(dir int, name string) error {
 
 // makeSpace allocates the file. A file system that cannot allocate has none.
 func makeSpace(dir int, bytes int64) error {
-	fd, err := hostfs.OpenAt(dir, reserveSpace, unix.O_WRONLY|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
+	fd, err := hostfs.OpenAt(dir, reserveSpace, posix.O_WRONLY|posix.O_CREAT|posix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return err
 	}
 	if bytes > 0 {
-		if err = hostfs.FallocateFD(fd, 0, 0, bytes); errors.Is(err, unix.EOPNOTSUPP) {
+		if err = hostfs.FallocateFD(fd, 0, 0, bytes); errors.Is(err, posix.EOPNOTSUPP) {
 			err = nil
 		}
 	}
@@ -140,7 +139,7 @@ func withoutNoSpace(err error) error {
 func (r *Reserve) Lend() (some bool) {
 	return r.release(func(dir int) bool {
 		if st, err := hostfs.StatAt(dir, reserveSpace); err == nil && st.Size > 0 {
-			if fd, err := hostfs.OpenAt(dir, reserveSpace, unix.O_WRONLY|unix.O_NONBLOCK, 0); err == nil {
+			if fd, err := hostfs.OpenAt(dir, reserveSpace, posix.O_WRONLY|posix.O_NONBLOCK, 0); err == nil {
 				some = hostfs.TruncateFD(fd, max(st.Size-littleBytes, 0)) == nil
 				_ = hostfs.Close(fd)
 			}

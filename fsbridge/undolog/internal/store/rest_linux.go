@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
@@ -46,7 +45,7 @@ func WriteRest(dirfd int, name string, r *Rest) error {
 // ReadRest reads the rest of the step directory behind dirfd; nil: all of its records count.
 func ReadRest(dirfd int) (*Rest, error) {
 	b, err := hostfs.ReadSmall(dirfd, RestName, maxRest)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return nil, nil
 	}
 	r := &Rest{}

@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
@@ -248,7 +248,7 @@ func (d *StepDir) writeClone(c *format.Content, fd int) error {
 // FindBlob looks for the retained inode id and returns its object, or journal.NoObj.
 func (d *StepDir) FindBlob(id hostfs.ID) (format.ObjID, error) {
 	blobs, err := hostfs.OpenDirAt(d.FD, "blobs")
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return format.NoObj, nil
 	}
 	if err != nil {
@@ -307,7 +307,7 @@ func findInShard(blobs int, shard string, id hostfs.ID, deep bool) (format.ObjID
 // returns its path from there, or nothing.
 func FindBelow(dirfd int, name string, id hostfs.ID) (found string, st hostfs.Stat, err error) {
 	fd, err := hostfs.OpenDirAt(dirfd, name)
-	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+	if errors.Is(err, posix.ENOTDIR) || errors.Is(err, posix.ELOOP) {
 		return "", st, nil
 	}
 	if err != nil {

@@ -1,19 +1,14 @@
 package store
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
@@ -65,7 +60,7 @@ func OpenVolumes(dir, root *hostfs.Root, log *slog.Logger) (*format.Volumes, err
 		known[format.LogVolume] = dev
 	}
 	if len(f.table.Others) > 0 {
-		epoch, mounted := epochOf(root), mountedIn(root)
+		epoch, mounted := posix.MountEpoch(root.FD()), mountedIn(root)
 		for _, v := range f.table.Others {
 			if epoch != "" && v.While == epoch {
 				known[v.Number] = v.Device
@@ -83,7 +78,7 @@ func OpenVolumes(dir, root *hostfs.Root, log *slog.Logger) (*format.Volumes, err
 
 func (f *volumeFile) read() error {
 	b, err := hostfs.ReadSmall(f.dir.FD(), volumesName, maxVolumes)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, posix.ENOENT) {
 		return nil
 	}
 	if err != nil {
@@ -111,7 +106,7 @@ func (f *volumeFile) write() error {
 // add gives a number to a device in the folder. If that cannot be written down, the device
 // is unknown to who opens the log next.
 func (f *volumeFile) add(dev uint64) uint64 {
-	epoch := epochOf(f.root)
+	epoch := posix.MountEpoch(f.root.FD())
 	next := uint64(format.OtherVolume)
 	for i := range f.table.Others {
 		next = max(next, f.table.Others[i].Number+1)
@@ -129,21 +124,6 @@ func (f *volumeFile) add(dev uint64) uint64 {
 	return v.Number
 }
 
-// epochOf names a time in which no device number in the folder changes: as long as its mount
-// is the same. Empty where the kernel does not tell mounts apart for good.
-func epochOf(root *hostfs.Root) string {
-	const mountIDUnique = 0x4000 // STATX_MNT_ID_UNIQUE, since Linux 6.8
-	var st unix.Statx_t
-	if err := unix.Statx(root.FD(), "", unix.AT_EMPTY_PATH, mountIDUnique, &st); err != nil || st.Mask&mountIDUnique == 0 {
-		return ""
-	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(boot)) + "/" + strconv.FormatUint(st.Mnt_id, 10)
-}
-
 // mountedIn tells the own ids of the file systems that are mounted in the folder, by device.
 func mountedIn(root *hostfs.Root) map[uint64]string {
 	ids := map[uint64]string{}
@@ -154,20 +134,11 @@ func mountedIn(root *hostfs.Root) map[uint64]string {
 	if err != nil {
 		return ids
 	}
-	mounts, err := os.Open("/proc/self/mountinfo")
+	mounts, err := posix.MountsBelow(path)
 	if err != nil {
 		return ids
 	}
-	defer func() { _ = mounts.Close() }()
-	for s := bufio.NewScanner(mounts); s.Scan(); {
-		fields := strings.Fields(s.Text())
-		if len(fields) < 5 {
-			continue
-		}
-		at := unescape(fields[4])
-		if !strings.HasPrefix(at, strings.TrimSuffix(path, "/")+"/") {
-			continue
-		}
+	for _, at := range mounts {
 		if r, err := hostfs.OpenRoot(at); err == nil {
 			if l, err := r.Lasting(); err == nil {
 				ids[r.ID().Dev] = l.FileSystem
@@ -176,11 +147,6 @@ func mountedIn(root *hostfs.Root) map[uint64]string {
 		}
 	}
 	return ids
-}
-
-// unescape reads a path of mountinfo.
-func unescape(s string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
 // upgrade makes the log in dir, of version 2, one of this version.

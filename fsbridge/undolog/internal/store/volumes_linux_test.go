@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
@@ -45,7 +46,7 @@ func TestU4Volumes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if epochOf(root) != "" && again.Live(disk) != other {
+	if posix.MountEpoch(root.FD()) != "" && again.Live(disk) != other {
 		t.Errorf("another device while nothing was mounted: %+v", again.Live(disk))
 	}
 	// The mount is another one.

@@ -1,4 +1,4 @@
-package hostfs
+package posix
 
 import (
 	"runtime"
@@ -22,7 +22,7 @@ func CreateAs(uid, gid uint32, make func() error) error {
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var had [2]unix.CapUserData
 	if err := unix.Capget(&hdr, &had[0]); err != nil {
-		return pathErr("capget", "", err)
+		return err
 	}
 	// In this order there and back: whoever is another user may not change the group.
 	_, _ = unix.SetfsgidRetGid(int(gid))
@@ -39,7 +39,7 @@ func CreateAs(uid, gid uint32, make func() error) error {
 		}
 	}()
 	if err := passModes(&hdr, &had); err != nil {
-		return pathErr("capset", "", err)
+		return err
 	}
 	return make()
 }
