@@ -5,9 +5,8 @@ import (
 	"context"
 	"errors"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // What a worker has in memory of a file: a piece, or more where a line (and its
@@ -50,9 +49,9 @@ func (w *worker) batch(b *batch) {
 // where somebody has put something else there since, that is left out, and
 // O_NONBLOCK keeps it from blocking.
 func (w *worker) open(c candidate, b *batch) {
-	fd, err := hostfs.OpenAt(c.d.fd, c.name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	fd, err := hostfs.OpenAt(c.d.fd, c.name, posix.O_RDONLY|posix.O_NONBLOCK|posix.O_NOCTTY, 0)
 	if err != nil {
-		if !vanished(err) && !errors.Is(err, unix.ENXIO) {
+		if !vanished(err) && !errors.Is(err, posix.ENXIO) {
 			b.out.Unreadable++
 		}
 		return
@@ -110,8 +109,8 @@ func (w *worker) pieces(fd int, size int64, c *collector) error {
 	for off := int64(0); w.ctx.Err() == nil; {
 		eof := false
 		for have < len(w.buf) && !eof {
-			n, err := unix.Pread(fd, w.buf[have:], off)
-			if err != nil && !errors.Is(err, unix.EINTR) {
+			n, err := posix.Pread(fd, w.buf[have:], off)
+			if err != nil && !errors.Is(err, posix.EINTR) {
 				return err
 			}
 			if n > 0 {

@@ -3,9 +3,8 @@ package gitfiles
 import (
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // maxFile bounds a .gitignore file, in bytes: what is beyond is not read.
@@ -18,7 +17,7 @@ func (r IgnoreRules) Read(dirfd int, dir string) IgnoreRules {
 	if err != nil || !st.IsRegular() {
 		return r
 	}
-	fd, err := hostfs.OpenVerified(dirfd, ".gitignore", st.ID, unix.O_RDONLY|unix.O_NONBLOCK)
+	fd, err := hostfs.OpenVerified(dirfd, ".gitignore", st.ID, posix.O_RDONLY|posix.O_NONBLOCK)
 	if err != nil {
 		return r
 	}

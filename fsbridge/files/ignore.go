@@ -3,10 +3,9 @@ package files
 import (
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/gitfiles"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // ignoresAbove returns what the directories above one say. Whether they ignore
@@ -24,7 +23,7 @@ func (f *Folder) ignoresAbove(dir string) gitfiles.IgnoreRules {
 		if up == "" {
 			up = "."
 		}
-		fd, err := f.root.OpenPath(up, unix.O_PATH|unix.O_DIRECTORY)
+		fd, err := f.root.OpenPath(up, posix.O_PATH|posix.O_DIRECTORY)
 		if err != nil {
 			return g // somebody moves it
 		}

@@ -6,12 +6,10 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // errAgain: what a path led to is not there any more.
@@ -49,7 +47,7 @@ func (n *node) Open(flags int) (int, error) {
 		return n.root.OpenPath("", flags)
 	}
 	// O_NONBLOCK: never hang on a FIFO that was swapped in.
-	return hostfs.OpenVerified(n.parent.fd, n.name, n.obj.ID, flags|unix.O_NONBLOCK|unix.O_NOCTTY)
+	return hostfs.OpenVerified(n.parent.fd, n.name, n.obj.ID, flags|posix.O_NONBLOCK|posix.O_NOCTTY)
 }
 
 // Writers and Handles implement [fsbridge.Place]: the log asks before it takes a
@@ -89,7 +87,7 @@ func (n *node) path() string {
 
 // againIf turns the errors of a name that was swapped into errAgain.
 func againIf(err error) error {
-	for _, e := range []syscall.Errno{syscall.ESTALE, syscall.ENOENT, syscall.ELOOP, syscall.ENOTDIR} {
+	for _, e := range []posix.Errno{posix.ESTALE, posix.ENOENT, posix.ELOOP, posix.ENOTDIR} {
 		if errors.Is(err, e) {
 			return errAgain
 		}
@@ -126,11 +124,11 @@ func (f *Folder) place(rel string, parents bool) (*place, error) {
 	defer t.close()
 	switch {
 	case len(missing) == 0 && t.real == ".":
-		return nil, fail("open", rel, syscall.EISDIR)
+		return nil, fail("open", rel, posix.EISDIR)
 	case len(missing) > 0 && !t.st.IsDir():
-		return nil, fail("open", rel, syscall.ENOTDIR)
+		return nil, fail("open", rel, posix.ENOTDIR)
 	case len(missing) > 1 && !parents:
-		return nil, fail("open", rel, syscall.ENOENT)
+		return nil, fail("open", rel, posix.ENOENT)
 	}
 	dir, name := t.real, ""
 	if len(missing) == 0 {

@@ -7,9 +7,8 @@ import (
 	"runtime"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Bounds of a search. A batch is what one worker takes at a time.
@@ -173,7 +172,7 @@ func (g *grep) tree(ctx context.Context, t *target) error {
 // feed walks and makes batches.
 func (g *grep) feed(ctx context.Context, t *target) error {
 	g.walk = walker{f: g.f, search: true, gitignore: !g.r.Ignored, visit: func(d *dir, name string, kind uint8) (bool, error) {
-		if kind == unix.DT_REG && g.filter.takes(below(join(d.shown, name), g.start)) {
+		if kind == posix.DT_REG && g.filter.takes(below(join(d.shown, name), g.start)) {
 			g.add(d, name)
 		}
 		return true, nil

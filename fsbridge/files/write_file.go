@@ -8,12 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // attempts is how often a write begins afresh because somebody renamed what it
@@ -106,7 +104,7 @@ func (w *writing) write(rel string, o WriteOptions) error {
 // content that it must have.
 func (w *writing) overwrite(p *place, data, expect []byte) error {
 	n := newNode(w.f.root, p.dir, p.name, &p.st, -1)
-	fd, err := n.Open(unix.O_RDWR)
+	fd, err := n.Open(posix.O_RDWR)
 	if err != nil {
 		return againIf(err)
 	}
@@ -179,8 +177,8 @@ func replace(fd int, data []byte) error {
 		return errors.Join(err, ErrConflict)
 	}
 	if len(data) > 0 {
-		err := hostfs.FallocateFD(fd, unix.FALLOC_FL_KEEP_SIZE, 0, int64(len(data)))
-		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
+		err := hostfs.FallocateFD(fd, posix.FALLOC_FL_KEEP_SIZE, 0, int64(len(data)))
+		if errors.Is(err, posix.ENOSPC) || errors.Is(err, posix.EDQUOT) || errors.Is(err, posix.EFBIG) {
 			return err
 		}
 	}
@@ -203,9 +201,9 @@ func replace(fd int, data []byte) error {
 // does after a write by somebody without CAP_FSETID: what was not checked when
 // the bits were set shall not run with them.
 func killPriv(fd int, st *hostfs.Stat) error {
-	clear := st.Mode & syscall.S_ISUID
-	if st.Mode&syscall.S_IXGRP != 0 {
-		clear |= st.Mode & syscall.S_ISGID
+	clear := st.Mode & posix.S_ISUID
+	if st.Mode&posix.S_IXGRP != 0 {
+		clear |= st.Mode & posix.S_ISGID
 	}
 	if clear == 0 || os.Geteuid() != 0 {
 		return nil
@@ -252,7 +250,7 @@ func (w *writing) mkdir(p *place, name string) error {
 // make performs a creation and tells the log of what was made.
 func (w *writing) make(kind fsbridge.Kind, dir *node, name string, f func() (fd int, err error)) error {
 	if w.f.hidden.Entry(dir.obj.ID, name, func() (string, bool) { return dir.path(), true }) {
-		return fail("create", path.Join(dir.path(), name), syscall.EACCES)
+		return fail("create", path.Join(dir.path(), name), posix.EACCES)
 	}
 	op := &fsbridge.Op{Kind: kind, Dir: &dir.obj, Name: name, DirFD: dir.fd, Validate: func(uint64) error { return dir.checkAll() }}
 	if w.f.dirs != nil {
@@ -286,10 +284,10 @@ func (w *writing) make(kind fsbridge.Kind, dir *node, name string, f func() (fd 
 // newFile makes a file that has its content before it has its name, where the
 // file system can do that. The caller closes the descriptor.
 func newFile(dirfd int, name string, mode uint32, data []byte) (int, error) {
-	fd, err := hostfs.OpenTmpfile(dirfd, unix.O_WRONLY, mode)
+	fd, err := hostfs.OpenTmpfile(dirfd, posix.O_WRONLY, mode)
 	named := err != nil
 	if named {
-		if fd, err = hostfs.OpenAt(dirfd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, mode); err != nil {
+		if fd, err = hostfs.OpenAt(dirfd, name, posix.O_WRONLY|posix.O_CREAT|posix.O_EXCL, mode); err != nil {
 			return -1, err
 		}
 	}

@@ -92,11 +92,11 @@ func (f *Folder) Rel(p string) (string, error) {
 		if i < len(clean) && clean[i] != '/' {
 			continue
 		}
-		st, serr := os.Stat(clean[:i])
-		if serr != nil {
+		id, ierr := hostfs.IDOf(clean[:i])
+		if ierr != nil {
 			break
 		}
-		if f.isRoot(st) {
+		if id == f.root.ID() {
 			return Clean(strings.TrimPrefix(clean[i:], "/"), f.root.Path())
 		}
 	}

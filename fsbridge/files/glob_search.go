@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/texts"
 )
 
@@ -39,7 +38,7 @@ func (f *Folder) Glob(ctx context.Context, r GlobRequest) (Found, error) {
 	depth := depthOf(rest)
 	w := &walker{f: f, depth: depth, search: true, gitignore: !r.Ignored}
 	w.visit = func(d *dir, name string, kind uint8) (bool, error) {
-		if (kind == unix.DT_DIR) != dirs {
+		if (kind == posix.DT_DIR) != dirs {
 			return true, nil
 		}
 		p := join(d.shown, name)
@@ -75,7 +74,7 @@ func (f *Folder) globStart(from, base string) (string, error) {
 		}
 		t.close()
 		if !t.st.IsDir() {
-			return "", fail("search", rel, unix.ENOTDIR)
+			return "", fail("search", rel, posix.ENOTDIR)
 		}
 	}
 	return Clean(join(rel, base), f.root.Path())

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Edit replaces text in the file rel, which [Clean] has returned, as
@@ -50,7 +49,7 @@ func (w *writing) edit(rel string, o EditOptions) error {
 }
 
 func (w *writing) read(p *place) ([]byte, error) {
-	fd, err := newNode(w.f.root, p.dir, p.name, &p.st, -1).Open(unix.O_RDONLY)
+	fd, err := newNode(w.f.root, p.dir, p.name, &p.st, -1).Open(posix.O_RDONLY)
 	if err != nil {
 		return nil, againIf(err)
 	}

@@ -6,12 +6,10 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/gitfiles"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // What a walk keeps at most: open directories on its way down, and names of one
@@ -84,7 +82,7 @@ func (w *walker) walk(ctx context.Context, rel string) error {
 // from visits what is in the target.
 func (w *walker) from(ctx context.Context, t *target, shown string) error {
 	if !t.st.IsDir() {
-		return syscall.ENOTDIR
+		return posix.ENOTDIR
 	}
 	w.buf = make([]byte, 64<<10)
 	defer func() {
@@ -92,7 +90,7 @@ func (w *walker) from(ctx context.Context, t *target, shown string) error {
 			d.release()
 		}
 	}()
-	fd, err := hostfs.OpenSelf(t.fd, unix.O_RDONLY)
+	fd, err := hostfs.OpenSelf(t.fd, posix.O_RDONLY)
 	if err != nil {
 		return err
 	}
@@ -129,14 +127,14 @@ func (w *walker) entry(ctx context.Context, d *dir, e dirent) error {
 		d.entries = nil // somebody moved it
 		return nil
 	}
-	if e.kind == unix.DT_UNKNOWN {
+	if e.kind == posix.DT_UNKNOWN {
 		st, err := hostfs.StatAt(d.fd, e.name)
 		if err != nil {
 			return nil
 		}
 		e.kind = uint8(st.Type() >> 12)
 	}
-	isDir := e.kind == unix.DT_DIR
+	isDir := e.kind == posix.DT_DIR
 	if w.search && e.name == ".git" || d.ignores.Match(d.real, e.name, isDir) {
 		return nil
 	}
@@ -162,7 +160,7 @@ func (w *walker) unread(err error) {
 }
 
 func vanished(err error) bool {
-	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
+	return errors.Is(err, posix.ENOENT) || errors.Is(err, posix.ENOTDIR) || errors.Is(err, posix.ELOOP)
 }
 
 // enter reads a directory and puts it on the stack, which owns it then.
@@ -221,7 +219,7 @@ func (w *walker) names(d *dir) error {
 
 // reopen opens a directory again whose descriptor was given back.
 func (w *walker) reopen(d *dir) bool {
-	fd, err := w.f.root.OpenPath(d.real, unix.O_RDONLY|unix.O_DIRECTORY)
+	fd, err := w.f.root.OpenPath(d.real, posix.O_RDONLY|posix.O_DIRECTORY)
 	if err != nil {
 		w.unread(err)
 		return false

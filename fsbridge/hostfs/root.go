@@ -37,6 +37,20 @@ func OpenRoot(path string) (*Root, error) {
 	return &Root{path: path, fd: fd, stat: st}, nil
 }
 
+// IDOf returns which inode a path of the host leads to, symlinks followed.
+func IDOf(path string) (ID, error) {
+	fd := -1
+	err := retry(func() (err error) { fd, err = posix.Open(path, posix.O_PATH, 0); return err })
+	if err != nil {
+		return ID{}, pathErr("open", path, err)
+	}
+	fd, st, err := Described(fd)
+	if err == nil {
+		err = Close(fd)
+	}
+	return st.ID, err
+}
+
 // Path returns the path given to OpenRoot. It is for messages only.
 func (r *Root) Path() string { return r.path }
 

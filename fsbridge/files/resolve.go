@@ -2,13 +2,10 @@ package files
 
 import (
 	"fmt"
-	"os"
 	"strings"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Bounds of a walk along a path, as the kernel has them for symlinks; the steps
@@ -17,11 +14,6 @@ const (
 	maxLinks = 40
 	maxSteps = 20_000
 )
-
-func (f *Folder) isRoot(st os.FileInfo) bool {
-	u, ok := st.Sys().(*syscall.Stat_t)
-	return ok && hostfs.ID{Dev: u.Dev, Ino: u.Ino} == f.root.ID()
-}
 
 // resolver walks along a path, one name below a descriptor at a time, and
 // follows symlinks itself: the kernel would not tell it of what is hidden.
@@ -49,7 +41,7 @@ func (f *Folder) resolve(rel string) (target, error) {
 		err = r.step()
 	}
 	if err == nil && r.at.fd < 0 {
-		if r.at.fd, err = hostfs.OpenSelf(f.root.FD(), unix.O_PATH); err == nil {
+		if r.at.fd, err = hostfs.OpenSelf(f.root.FD(), posix.O_PATH); err == nil {
 			r.at.st, err = hostfs.StatFD(r.at.fd)
 		}
 	}
@@ -91,7 +83,7 @@ func (r *resolver) step() error {
 	name := r.pending[len(r.pending)-1]
 	r.pending = r.pending[:len(r.pending)-1]
 	if r.steps--; r.steps < 0 {
-		return syscall.ELOOP
+		return posix.ELOOP
 	}
 	if name == ".." {
 		if len(r.names) == 0 {
@@ -104,9 +96,9 @@ func (r *resolver) step() error {
 	}
 	dirfd, id := r.dir()
 	if r.f.hidden.Entry(id, name, func() (string, bool) { return strings.Join(r.names, "/"), true }) {
-		return syscall.EACCES
+		return posix.EACCES
 	}
-	fd, err := hostfs.OpenAt(dirfd, name, unix.O_PATH, 0)
+	fd, err := hostfs.OpenAt(dirfd, name, posix.O_PATH, 0)
 	if err != nil {
 		return err
 	}
@@ -115,12 +107,12 @@ func (r *resolver) step() error {
 	switch {
 	case err != nil:
 	case r.f.hidden.Inode(next.st.ID):
-		err = syscall.EACCES
+		err = posix.EACCES
 	case next.st.IsSymlink():
 		next.close()
 		return r.follow(dirfd, name)
 	case len(r.pending) > 0 && !next.st.IsDir():
-		err = syscall.ENOTDIR
+		err = posix.ENOTDIR
 	}
 	if err != nil {
 		next.close()
@@ -136,7 +128,7 @@ func (r *resolver) step() error {
 // follow puts a symlink's target in the place of its name.
 func (r *resolver) follow(dirfd int, name string) error {
 	if r.links++; r.links > maxLinks {
-		return syscall.ELOOP
+		return posix.ELOOP
 	}
 	text, err := hostfs.ReadlinkAt(dirfd, name)
 	if err != nil {

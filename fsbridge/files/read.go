@@ -3,11 +3,9 @@ package files
 import (
 	"context"
 	"fmt"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Read reads a part of a regular file; anything else gives [ErrNotRegular] and
@@ -73,7 +71,7 @@ func (t *target) openRegular() (int, error) {
 	case !t.st.IsRegular():
 		return -1, ErrNotRegular
 	}
-	return hostfs.ReopenFD(t.fd, unix.O_RDONLY|unix.O_NONBLOCK)
+	return hostfs.ReopenFD(t.fd, posix.O_RDONLY|posix.O_NONBLOCK)
 }
 
 // List lists a directory, and to the given depth what is below it, but not what
@@ -121,11 +119,11 @@ func entry(d *dir, name string, st *hostfs.Stat) Entry {
 	e := Entry{Type: "other", Size: st.Size, Mode: st.Mode & 0o7777, ModTime: st.ModTime()}
 	e.Path, e.Escaped = Escape(join(d.shown, name))
 	switch st.Type() {
-	case syscall.S_IFREG:
+	case posix.S_IFREG:
 		e.Type = "file"
-	case syscall.S_IFDIR:
+	case posix.S_IFDIR:
 		e.Type = "directory"
-	case syscall.S_IFLNK:
+	case posix.S_IFLNK:
 		e.Type = "symlink"
 		if text, err := hostfs.ReadlinkAt(d.fd, name); err == nil {
 			var escaped bool
