@@ -29,7 +29,7 @@ type arrow struct{ from, to, except, why string }
 
 // forbidden are the arrows within rooms that matter.
 var forbidden = []arrow{
-	{`^fsbridge/hostfs$|^fsbridge/(texts|shellquote|readonly)$`, `.`, ``, "it stands at the bottom"},
+	{`^fsbridge/(hostfs|texts|shellquote|readonly)\b`, `.`, `^fsbridge/hostfs/posix$`, "it stands at the bottom"},
 	{`^fsbridge/undolog`, bridges, ``, "the log knows no bridge"},
 	{bridges, `^fsbridge/undolog`, ``, "a bridge reaches the log through its Interceptor"},
 	{`^fsbridge/vfs`, `^fsbridge/(fuse|virtiofs|ninep|mediate|fuseproto)\b`, ``, "the tree knows no transport"},

@@ -20,7 +20,7 @@ var ways = []*regexp.Regexp{
 var otherwise = map[string]string{
 	"messages/lexical/lexical.go":       "it is the one place",
 	"actors/gate.go":                    "it compares patterns",
-	"fsbridge/undolog/restore_linux.go": "its paths are clean, and it looks at all that the steps in between have touched",
+	"fsbridge/undolog/restore.go": "its paths are clean, and it looks at all that the steps in between have touched",
 }
 
 // TestPathsAreComparedInOnePlace keeps a dozen functions that say whether a path lies in another from coming back.
