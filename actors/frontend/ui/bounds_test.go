@@ -332,3 +332,24 @@ func TestLogOfOneAtATime(t *testing.T) {
 		}
 	}
 }
+
+// marking keeps the folders in which the page sets a mark.
+type marking struct {
+	travels
+	folders *[]string
+}
+
+func (m marking) Mark(_ context.Context, _ api.Service, d api.Directory, r api.MarkRequest) ([]undolog.Mark, error) {
+	*m.folders = append(*m.folders, d.Path)
+	return []undolog.Mark{{Name: r.Name}}, nil
+}
+
+// A mark that the page sets is set by whoever knows which folders belong together, as its undo to it is done by them.
+func TestMarkIsSetWhereAnUndoLooksForIt(t *testing.T) {
+	f, folders := newFake(), []string{}
+	x := newLabOf(t, f, marking{travels{f}, &folders})
+	a := x.post("/api/folders/"+folderID("/work")+"/mark", map[string]any{"name": "here"})
+	if a.status != http.StatusOK || !strings.Contains(a.body, `"here"`) || !slices.Equal(folders, []string{"/work"}) {
+		t.Errorf("%d %s: marks in %q", a.status, a.body, folders)
+	}
+}

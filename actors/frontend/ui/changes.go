@@ -110,7 +110,7 @@ func (s *Server) mark(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return s.changing(r, func(ctx context.Context, f folder, c api.Service) (any, error) {
-		marks, err := c.Mark(ctx, api.MarkRequest{Directory: f.Path, Name: in.Name, Delete: in.Delete})
+		marks, err := s.o.Sources.Mark(ctx, c, f.dir, api.MarkRequest{Directory: f.Path, Name: in.Name, Delete: in.Delete})
 		return map[string]any{"marks": api.OrEmpty(marks)}, err
 	})
 }

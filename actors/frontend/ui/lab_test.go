@@ -203,6 +203,10 @@ func (t travels) Redo(ctx context.Context, _ api.Service, _ api.Directory, r api
 	return t.fake.Redo(ctx, r)
 }
 
+func (t travels) Mark(ctx context.Context, _ api.Service, _ api.Directory, r api.MarkRequest) ([]undolog.Mark, error) {
+	return t.fake.Mark(ctx, r)
+}
+
 func (f *fake) Undo(_ context.Context, r api.UndoRequest) (api.UndoResult, error) { return f.undo(r) }
 
 // lab is a server with a page that is signed in.

@@ -24,6 +24,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/ui/page"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/supervision"
 )
 
@@ -51,9 +52,10 @@ type Sources interface {
 	Histories() ([]api.Directory, error)
 	// Open answers for a folder: its live session, or its log.
 	Open(ctx context.Context, d api.Directory) (api.Service, error)
-	// Undo and Redo do so in the folder, and in what belongs to it.
+	// Undo, Redo and Mark do so in the folder, and in what belongs to it.
 	Undo(ctx context.Context, s api.Service, d api.Directory, r api.UndoRequest) (api.UndoResult, error)
 	Redo(ctx context.Context, s api.Service, d api.Directory, r api.UndoRequest) (api.UndoResult, error)
+	Mark(ctx context.Context, s api.Service, d api.Directory, r api.MarkRequest) ([]undolog.Mark, error)
 	// Decisions returns the newest lines of a folder's audit log, newest first.
 	Decisions(d api.Directory, most int) ([]json.RawMessage, error)
 	// Report returns what a command of the program says as JSON: "doctor", "config", "clients" or

@@ -18,6 +18,7 @@ import (
 	"github.com/codeagent/sandbox/actors/frontend/ui"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
 // sources are this user's sessions and logs.
@@ -49,6 +50,10 @@ func (s sources) Undo(ctx context.Context, c api.Service, d api.Directory, r api
 
 func (s sources) Redo(ctx context.Context, c api.Service, d api.Directory, r api.UndoRequest) (api.UndoResult, error) {
 	return s.launch.Redo(ctx, c, d, r)
+}
+
+func (s sources) Mark(ctx context.Context, c api.Service, d api.Directory, r api.MarkRequest) ([]undolog.Mark, error) {
+	return s.launch.Mark(ctx, c, d, r)
 }
 
 func (s sources) Decisions(d api.Directory, most int) ([]json.RawMessage, error) {
