@@ -79,8 +79,6 @@ func (g *fakeGuest) RollbackNotify(id int64) error {
 	g.notified = append(g.notified, id)
 	return nil
 }
-func (g *fakeGuest) Pause(context.Context) error  { return errors.ErrUnsupported }
-func (g *fakeGuest) Resume(context.Context) error { return errors.ErrUnsupported }
 func (g *fakeGuest) Facts() map[string]string {
 	return map[string]string{"kind": "fake", "asked": strconv.FormatInt(g.asked.Add(1), 10)}
 }

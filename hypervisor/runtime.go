@@ -227,11 +227,6 @@ type Guest interface {
 	// RollbackNotify tells programs inside that a step was rolled back.
 	RollbackNotify(stepID int64) error
 
-	// Pause stops the whole guest, and Resume lets it go on; errors.ErrUnsupported
-	// where the runtime cannot.
-	Pause(ctx context.Context) error
-	Resume(ctx context.Context) error
-
 	// Facts describes the guest for people: pid, kernel, namespaces, limits.
 	Facts() map[string]string
 
@@ -243,6 +238,13 @@ type Guest interface {
 	// Stop ends all commands and the guest, and returns when nothing is left
 	// of either. It may be called more than once.
 	Stop(ctx context.Context) error
+}
+
+// Pauser is a [Guest] that can stand still as a whole.
+type Pauser interface {
+	// Pause stops it, and Resume lets it go on.
+	Pause(ctx context.Context) error
+	Resume(ctx context.Context) error
 }
 
 // ProcessCounter is a [Guest] that knows how many processes its commands have left.

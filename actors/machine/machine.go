@@ -365,8 +365,13 @@ func (a *Actor) settle() {
 	if a.state != "active" || a.switching || want == a.frozen {
 		return
 	}
+	guest, can := a.guest.(hypervisor.Pauser)
+	if !can {
+		a.unpaused()
+		return
+	}
 	a.switching = true
-	guest := a.guest
+	of := a.guest
 	go func() {
 		var err error
 		if want {
@@ -374,8 +379,14 @@ func (a *Actor) settle() {
 		} else {
 			err = guest.Resume(context.Background())
 		}
-		a.tell(&switched{guest, want, err})
+		a.tell(&switched{of, want, err})
 	}()
+}
+
+// unpaused forgets who holds a guest that goes on all the same: the requests are held.
+func (a *Actor) unpaused() {
+	clear(a.holds)
+	a.o.Node.SetFact("paused", "false")
 }
 
 func (a *Actor) onSwitched(m *switched) {
@@ -388,12 +399,9 @@ func (a *Actor) onSwitched(m *switched) {
 		a.frozen = m.frozen
 		a.o.Node.SetFact("paused", strconv.FormatBool(a.frozen))
 		a.log().Info("machine switched", "paused", a.frozen)
-	case m.frozen: // its requests are held all the same
-		clear(a.holds)
-		a.o.Node.SetFact("paused", "false")
-		if !errors.Is(m.err, errors.ErrUnsupported) {
-			a.log().Warn("the machine was not paused", "err", m.err)
-		}
+	case m.frozen:
+		a.unpaused()
+		a.log().Warn("the machine was not paused", "err", m.err)
 		return
 	default: // a guest that stands still for ever is of no use
 		a.log().Error("the machine does not go on", "err", m.err)

@@ -39,9 +39,20 @@ func (g *frozen) Stop(context.Context) error {
 	return nil
 }
 
+// solid is a guest that cannot stand still.
+type solid struct {
+	hypervisor.Guest
+	g *frozen
+}
+
+func (s solid) Facts() map[string]string       { return s.g.Facts() }
+func (s solid) Done() <-chan struct{}          { return s.g.Done() }
+func (s solid) Err() error                     { return s.g.Err() }
+func (s solid) Stop(ctx context.Context) error { return s.g.Stop(ctx) }
+
 type runtime struct {
 	hypervisor.Runtime
-	g *frozen
+	g hypervisor.Guest
 }
 
 func (r runtime) Name() string                                                       { return "fake" }
@@ -49,13 +60,19 @@ func (r runtime) Start(context.Context, hypervisor.Config) (hypervisor.Guest, er
 
 // start returns how to talk to a machine actor with a running guest.
 func start(t *testing.T) (g *frozen, tell func(any), node func() supervision.Snapshot) {
+	t.Helper()
+	return startAs(t, func(g *frozen) hypervisor.Guest { return g })
+}
+
+func startAs(t *testing.T, as func(*frozen) hypervisor.Guest) (g *frozen, tell func(any), node func() supervision.Snapshot) {
+	t.Helper()
 	g = &frozen{calls: make(chan string, 100), leave: make(chan error, 100), done: make(chan struct{})}
 	tree := supervision.NewTree()
 	system := supervision.NewSystem(nil)
 	pid, err := system.Root.SpawnNamed(supervision.Props(supervision.Spec{
 		Node: tree.Node("machine"),
 		New: func() actor.Actor {
-			return New(Options{Runtime: runtime{g: g}, Node: tree.Node("machine"), Slot: &Slot{}})
+			return New(Options{Runtime: runtime{g: as(g)}, Node: tree.Node("machine"), Slot: &Slot{}})
 		},
 	}, messages.ErrCrashed), "machine")
 	if err != nil {
@@ -116,7 +133,7 @@ func TestHoldFails(t *testing.T) {
 	g, tell, node := start(t)
 	tell(&Hold{ID: "a"})
 	g.expect(t, "pause")
-	g.leave <- errors.ErrUnsupported
+	g.leave <- errors.New("no answer")
 	actortest.Eventually(t, "it is left alone", func() bool { return node().Facts["paused"] == "false" })
 	tell(&Release{ID: "a"})
 	tell(&Hold{ID: "b"})
@@ -128,6 +145,19 @@ func TestHoldFails(t *testing.T) {
 	g.leave <- errors.New("no answer")
 	g.expect(t, "stop")
 	actortest.Eventually(t, "it failed", func() bool { return node().State == "failed" })
+}
+
+// A guest that cannot stand still goes on while it is held.
+func TestHoldOfWhatCannotStandStill(t *testing.T) {
+	g, tell, node := startAs(t, func(g *frozen) hypervisor.Guest { return solid{g: g} })
+	for _, id := range []string{"a", "b"} {
+		tell(&Hold{ID: id})
+		actortest.Eventually(t, "it is left alone", func() bool { return node().Facts["paused"] == "false" })
+		tell(&Release{ID: id})
+	}
+	if s := node(); s.State != "active" || len(g.calls) > 0 {
+		t.Errorf("%s, %d calls", s.State, len(g.calls))
+	}
 }
 
 // late is a runtime whose start ends when the test lets it.

@@ -133,12 +133,6 @@ func (g *guest) First() int { return g.birth.shim.PID }
 // RollbackNotify implements [hypervisor.Guest].
 func (g *guest) RollbackNotify(stepID int64) error { return g.host.RollbackNotify(stepID) }
 
-// Pause implements [hypervisor.Guest].
-func (g *guest) Pause(context.Context) error { return errors.ErrUnsupported }
-
-// Resume implements [hypervisor.Guest].
-func (g *guest) Resume(context.Context) error { return errors.ErrUnsupported }
-
 // Facts implements [hypervisor.Guest].
 func (g *guest) Facts() map[string]string {
 	f := map[string]string{

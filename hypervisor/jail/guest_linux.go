@@ -2,7 +2,6 @@ package jail
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -201,12 +200,6 @@ func defaultEnv(u account) []string {
 
 // RollbackNotify implements [hypervisor.Guest].
 func (g *guest) RollbackNotify(stepID int64) error { return g.host.RollbackNotify(stepID) }
-
-// Pause implements [hypervisor.Guest].
-func (g *guest) Pause(context.Context) error { return errors.ErrUnsupported }
-
-// Resume implements [hypervisor.Guest].
-func (g *guest) Resume(context.Context) error { return errors.ErrUnsupported }
 
 // Facts implements [hypervisor.Guest].
 func (g *guest) Facts() map[string]string {

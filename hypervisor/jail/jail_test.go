@@ -798,9 +798,6 @@ func TestJailFacts(t *testing.T) {
 			t.Errorf("no %s in %v", k, f)
 		}
 	}
-	if err := j.Pause(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("Pause: %v", err)
-	}
 	if err := j.RollbackNotify(12); err != nil {
 		t.Fatal(err)
 	}

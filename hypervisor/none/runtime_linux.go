@@ -185,11 +185,9 @@ func (g *guest) Facts() map[string]string {
 // First implements [hypervisor.Housed]. A process whose parent has ended is not below it any more: nothing isolates it.
 func (g *guest) First() int { return os.Getpid() }
 
-func (g *guest) RollbackNotify(int64) error   { return nil }
-func (g *guest) Pause(context.Context) error  { return errors.ErrUnsupported }
-func (g *guest) Resume(context.Context) error { return errors.ErrUnsupported }
-func (g *guest) Done() <-chan struct{}        { return g.done }
-func (g *guest) Err() error                   { return nil }
+func (g *guest) RollbackNotify(int64) error { return nil }
+func (g *guest) Done() <-chan struct{}      { return g.done }
+func (g *guest) Err() error                 { return nil }
 
 // Stop ends the commands and unmounts. Processes that left their command's
 // session are not found: nothing isolates them.

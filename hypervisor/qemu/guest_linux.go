@@ -300,7 +300,7 @@ func (g *guest) pausedSince(pauses int) bool {
 	return g.pauses != pauses
 }
 
-// Pause implements [hypervisor.Guest]. The control channel is patient from then
+// Pause implements [hypervisor.Pauser]. The control channel is patient from then
 // on, and so is who asks the guest about its caches.
 func (g *guest) Pause(ctx context.Context) error {
 	g.switching.Lock()
@@ -319,7 +319,7 @@ func (g *guest) Pause(ctx context.Context) error {
 	return nil
 }
 
-// Resume implements [hypervisor.Guest]. The guest's clock stood still meanwhile:
+// Resume implements [hypervisor.Pauser]. The guest's clock stood still meanwhile:
 // it is told the time.
 func (g *guest) Resume(ctx context.Context) error {
 	g.switching.Lock()

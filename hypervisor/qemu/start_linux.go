@@ -26,7 +26,10 @@ type Runtime struct {
 	probed probed
 }
 
-var _ hypervisor.Runtime = (*Runtime)(nil)
+var (
+	_ hypervisor.Runtime = (*Runtime)(nil)
+	_ hypervisor.Pauser  = (*guest)(nil)
+)
 
 // New makes the runtime; nothing is started or read yet.
 func New(o Options) *Runtime {

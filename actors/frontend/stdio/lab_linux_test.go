@@ -71,12 +71,10 @@ func (g *plainGuest) Exec(_ context.Context, c hypervisor.Command) (hypervisor.P
 	}()
 	return p, nil
 }
-func (g *plainGuest) RollbackNotify(int64) error   { return nil }
-func (g *plainGuest) Pause(context.Context) error  { return errors.ErrUnsupported }
-func (g *plainGuest) Resume(context.Context) error { return errors.ErrUnsupported }
-func (g *plainGuest) Facts() map[string]string     { return map[string]string{"kind": "plain"} }
-func (g *plainGuest) Done() <-chan struct{}        { return g.done }
-func (g *plainGuest) Err() error                   { return nil }
+func (g *plainGuest) RollbackNotify(int64) error { return nil }
+func (g *plainGuest) Facts() map[string]string   { return map[string]string{"kind": "plain"} }
+func (g *plainGuest) Done() <-chan struct{}      { return g.done }
+func (g *plainGuest) Err() error                 { return nil }
 func (g *plainGuest) Stop(context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

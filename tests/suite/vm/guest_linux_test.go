@@ -342,11 +342,12 @@ func guestEdit(t *testing.T, b *box) {
 
 // guestPause: a machine that stands still, and one that goes on.
 func guestPause(t *testing.T, b *box) {
+	still := b.g.(hypervisor.Pauser)
 	_, err := b.session.Step(t.Context(), "pause", func() error {
 		p, text := b.start(hypervisor.Command{Argv: []string{"sh", "-c", "i=0; while [ $i -lt 50 ]; do echo $i >n; i=$((i+1)); done; cat n"}})
 		for range 5 {
-			check(t, b.g.Pause(t.Context()))
-			check(t, b.g.Resume(t.Context()))
+			check(t, still.Pause(t.Context()))
+			check(t, still.Resume(t.Context()))
 		}
 		st := b.wait(p)
 		if out := text(); st.Code != 0 || out != "49\n" {
@@ -359,8 +360,8 @@ func guestPause(t *testing.T, b *box) {
 
 	// Its clock stood still: it is told the time, even if that is days later.
 	for _, b.ahead = range []time.Duration{100 * time.Hour, 0} {
-		check(t, b.g.Pause(t.Context()))
-		check(t, b.g.Resume(t.Context()))
+		check(t, still.Pause(t.Context()))
+		check(t, still.Resume(t.Context()))
 		out, _ := b.sh("date +%s")
 		s, err := strconv.ParseInt(out, 10, 64)
 		if off := time.Since(time.Unix(s, 0)) + b.ahead; err != nil || off.Abs() > 2*patience {
