@@ -23,6 +23,8 @@ import (
 
 // fake is one live session with one folder, in memory.
 type fake struct {
+	api.Service // panics where a test does not expect a call
+
 	mu       sync.Mutex
 	history  []undolog.Entry // newest first
 	undone   int             // times
