@@ -32,17 +32,21 @@ type machine struct {
 	kernel, initrd string // paths
 	extra          string // added to the kernel's command line
 
-	// Ends of character devices, as -chardev socket has them: fd=N or path=P.
+	// Ends of connections, as -chardev socket has them: fd=N, path=P or host=H,port=N.
 	console, control, monitor string
 	shares                    []shareDevice
-	// network is the other end of the network cable, as -netdev stream has it;
-	// empty: there is no network card.
+	// network is the end of the network cable; empty: there is no network card.
 	network string
-	// cable is the end of what carries the folders where they are no devices, as
-	// fd=N or path=P.
+	// cable is the end of what carries the folders where they are no devices.
 	cable string
 
-	rootfs, disk int // descriptors of the disks; 0: there is none
+	rootfs, disk drive
+}
+
+// drive is a file that is a disk: a descriptor, or a path. The zero value is none.
+type drive struct {
+	fd   int
+	path string
 }
 
 // shareDevice is a working folder by virtio-fs.
@@ -57,6 +61,14 @@ func (m machine) board() string {
 		return "virt"
 	}
 	return "q35"
+}
+
+// accelerator is the accelerator with what it needs.
+func (m machine) accelerator() string {
+	if m.accel == "whpx" {
+		return m.accel + ",kernel-irqchip=off"
+	}
+	return m.accel
 }
 
 // without are devices of the board that no guest has a use for, and the firmware
@@ -125,15 +137,11 @@ func (m machine) args() []string {
 	if m.seccomp {
 		a = append(a, "-sandbox", seccompFilter)
 	}
-	accel := m.accel
-	if accel == "whpx" {
-		accel += ",kernel-irqchip=off"
-	}
 	if m.firmware != "" {
 		a = append(a, "-bios", m.firmware)
 	}
 	a = append(a,
-		"-machine", m.board()+m.without()+",accel="+accel+",memory-backend=mem",
+		"-machine", m.board()+m.without()+",accel="+m.accelerator()+",memory-backend=mem",
 		"-cpu", m.processor(), "-smp", strconv.Itoa(m.cpus),
 		"-m", strconv.FormatInt(m.memoryMiB, 10)+"M", "-object", m.memory(),
 		"-kernel", m.kernel, "-initrd", m.initrd, "-append", m.bootLine(),
@@ -144,7 +152,7 @@ func (m machine) args() []string {
 	)
 	if m.network != "" {
 		// It boots from nothing: no boot program is needed.
-		a = append(a, "-netdev", "stream,id=net0,"+m.network, "-device", "virtio-net-pci,netdev=net0,mac="+control.CardMAC+",romfile=")
+		a = append(a, "-netdev", "stream,id=net0,"+address(m.network), "-device", "virtio-net-pci,netdev=net0,mac="+control.CardMAC+",romfile=")
 	}
 	for i, s := range m.shares {
 		id := fmt.Sprintf("share%d", i)
@@ -162,11 +170,11 @@ func (m machine) args() []string {
 // the guest's too.
 func (m machine) disks() (a []string) {
 	for i, d := range []struct {
-		serial   string
-		fd       int
+		serial string
+		drive
 		readOnly bool
 	}{{control.RootFSSerial, m.rootfs, true}, {control.DiskSerial, m.disk, false}} {
-		if d.fd == 0 {
+		if d.drive == (drive{}) {
 			continue
 		}
 		mode, device := ",discard=unmap", ""
@@ -175,23 +183,38 @@ func (m machine) disks() (a []string) {
 		} else {
 			device = ",werror=report,rerror=report"
 		}
-		set := strconv.Itoa(i + 1)
-		a = append(a, "-add-fd", fmt.Sprintf("fd=%d,set=%s", d.fd, set),
-			"-blockdev", "driver=file,node-name="+d.serial+",filename=/dev/fdset/"+set+",locking=off"+mode,
+		file := value(d.path)
+		if d.fd != 0 {
+			set := strconv.Itoa(i + 1)
+			file = "/dev/fdset/" + set
+			a = append(a, "-add-fd", fmt.Sprintf("fd=%d,set=%s", d.fd, set))
+		}
+		a = append(a, "-blockdev", "driver=file,node-name="+d.serial+",filename="+file+",locking=off"+mode,
 			"-device", "virtio-blk-pci,drive="+d.serial+",serial="+d.serial+device)
 	}
 	return a
 }
 
-// cableDevice is the cable. A descriptor is taken by every QEMU, a path only by
+// cableDevice is the cable. A descriptor is taken by every QEMU, an address only by
 // those from 7.2 on.
 func (m machine) cableDevice() []string {
 	end := "socket,id=cable," + m.cable
-	if path, ok := strings.CutPrefix(m.cable, "path="); ok {
-		end = "stream,id=cable,server=off,addr.type=unix,addr.path=" + path
+	if !strings.HasPrefix(m.cable, "fd=") {
+		end = "stream,id=cable,server=off," + address(m.cable)
 	}
 	return []string{"-netdev", end, "-device",
 		"virtio-net-pci,netdev=cable,mac=" + control.CableMAC + ",host_mtu=" + strconv.Itoa(control.CableMTU) + ",romfile="}
+}
+
+// address is the end of a connection as -netdev stream has it.
+func address(end string) string {
+	if fd, ok := strings.CutPrefix(end, "fd="); ok {
+		return "addr.type=fd,addr.str=" + fd
+	}
+	if path, ok := strings.CutPrefix(end, "path="); ok {
+		return "addr.type=unix,addr.path=" + path
+	}
+	return "addr.type=inet,addr." + strings.Replace(end, ",", ",addr.", 1)
 }
 
 // programName is what QEMU for an architecture is called.

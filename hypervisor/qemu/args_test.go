@@ -16,12 +16,12 @@ func TestArgs(t *testing.T) {
 	base := machine{
 		os: "linux", arch: "amd64", accel: "kvm", seccomp: true, name: "sandbox-1", memoryMiB: 1024, cpus: 4,
 		kernel: "/proc/self/fd/3", initrd: "/proc/self/fd/4", console: "fd=5", control: "fd=6", monitor: "fd=7", shares: two,
-		network: "addr.type=fd,addr.str=8",
+		network: "fd=8",
 	}
 	named := base
 	named.kernel, named.initrd = "/Users/x/kernel", "/Users/x/initrd"
 	named.console, named.control, named.monitor = "path=/s/console", "path=/s/control", "path=/s/monitor"
-	named.network = "addr.type=unix,addr.path=/s/network"
+	named.network = "path=/s/network"
 	named.seccomp = false
 	cases := map[string]func() machine{
 		"linux-amd64-kvm": func() machine { return base },
@@ -35,7 +35,7 @@ func TestArgs(t *testing.T) {
 		"linux-arm64-tcg": func() machine { m := base; m.arch, m.accel, m.cpus = "arm64", "tcg", 1; return m },
 		"linux-amd64-disks": func() machine {
 			m := base
-			m.shares, m.rootfs, m.disk = nil, 8, 9
+			m.shares, m.rootfs, m.disk = nil, drive{fd: 8}, drive{fd: 9}
 			return m
 		},
 		"darwin-arm64-hvf": func() machine {
@@ -48,7 +48,10 @@ func TestArgs(t *testing.T) {
 			m := named
 			m.os, m.accel = "windows", "whpx"
 			m.kernel, m.initrd = `C:\Users\x, y\kernel`, `C:\Users\x, y\initrd`
-			m.shares, m.cable = nil, `path=C:\s\cable`
+			m.console, m.control, m.monitor = "host=127.0.0.1,port=4001", "host=127.0.0.1,port=4002", "host=127.0.0.1,port=4003"
+			m.network = "host=127.0.0.1,port=4004"
+			m.shares, m.cable = nil, "host=127.0.0.1,port=4005"
+			m.disk = drive{path: `C:\Users\x, y\disk.raw`}
 			return m
 		},
 		"linux-amd64-9p": func() machine { m := base; m.shares, m.cable = nil, "fd=9"; return m },

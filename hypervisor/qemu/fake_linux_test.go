@@ -69,13 +69,17 @@ func fakeQEMU(args []string) int {
 		fmt.Fprintln(os.Stderr, "fake: no KVM")
 		return 1
 	}
-	at := map[string]int{}
+	at := map[string]string{}
 	way := ""
 	for i, a := range args {
 		switch a {
 		case "-chardev":
 			o := strings.Split(args[i+1], ",")
-			at[strings.TrimPrefix(o[1], "id=")], _ = strconv.Atoi(strings.TrimPrefix(o[2], "fd="))
+			at[strings.TrimPrefix(o[1], "id=")] = o[2]
+		case "-netdev":
+			if _, path, named := strings.Cut(args[i+1], "addr.path="); named {
+				defer connected("path=" + path).Close()
+			}
 		case "-append":
 			_, way, _ = strings.Cut(args[i+1], "fake=")
 		}
@@ -87,9 +91,15 @@ func fakeQEMU(args []string) int {
 			return 1
 		}
 	}
-	f := fake{control: inherited(at["control"]), console: inherited(at["console"]), monitor: make(chan net.Conn, 1)}
+	f := fake{control: connected(at["control"]), console: connected(at["console"]), monitor: make(chan net.Conn, 1)}
 	go func() {
-		l, err := net.FileListener(os.NewFile(uintptr(at["monitor"]), "monitor"))
+		var l net.Listener
+		var err error
+		if path, named := strings.CutPrefix(at["monitor"], "path="); named {
+			l, err = net.Listen("unix", path)
+		} else {
+			l, err = net.FileListener(passed(at["monitor"]))
+		}
 		if err != nil {
 			panic(err)
 		}
@@ -102,10 +112,26 @@ func fakeQEMU(args []string) int {
 	return f.play(way)
 }
 
-func inherited(fd int) net.Conn {
-	f := os.NewFile(uintptr(fd), "inherited")
-	defer f.Close() // the connection has a duplicate
-	c, err := net.FileConn(f)
+// passed is the descriptor of an end.
+func passed(end string) *os.File {
+	fd, err := strconv.Atoi(strings.TrimPrefix(end, "fd="))
+	if err != nil {
+		panic(err)
+	}
+	return os.NewFile(uintptr(fd), "inherited")
+}
+
+// connected is the connection of an end.
+func connected(end string) (c net.Conn) {
+	path, named := strings.CutPrefix(end, "path=")
+	var err error
+	if named {
+		c, err = net.Dial("unix", path)
+	} else {
+		f := passed(end)
+		defer f.Close() // the connection has a duplicate
+		c, err = net.FileConn(f)
+	}
 	if err != nil {
 		panic(err)
 	}

@@ -50,6 +50,8 @@ type Options struct {
 	// virtio-fs: for systems and emulators without vhost-user. The guest's kernel
 	// must have it.
 	NineP bool
+	// Named has QEMU connect to sockets and open files by their names, as it does on systems where it inherits no descriptors. It needs NineP.
+	Named bool
 	// Disk keeps what the guest writes outside of the folders; without one that is
 	// in memory and gone with the machine.
 	Disk Disk
@@ -89,8 +91,10 @@ func (o *Options) check() error {
 		return fmt.Errorf("qemu: %d bytes of memory are too few for a guest; it needs %d MiB", o.MemoryBytes, MinMemoryBytes>>20)
 	case o.CPUs < 0 || o.CPUs > MaxCPUs:
 		return fmt.Errorf("qemu: %d processors; a machine has 1 to %d", o.CPUs, MaxCPUs)
-	case o.Accel != "auto" && o.Accel != "kvm" && o.Accel != "tcg":
-		return fmt.Errorf("qemu: unknown accelerator %q; there is auto, kvm and tcg", o.Accel)
+	case o.Accel != "auto" && o.Accel != ownAccel && o.Accel != "tcg":
+		return fmt.Errorf("qemu: unknown accelerator %q; there is auto, %s and tcg", o.Accel, ownAccel)
+	case (o.Named || namesOnly) && !o.NineP:
+		o.Named, o.NineP = true, true // no vhost-user without a descriptor
 	}
 	return nil
 }

@@ -48,6 +48,38 @@ func fakeOptions(t *testing.T, way string) Options {
 	return Options{VM: hypervisor.VM{Program: fakeProgram, BootTimeout: patience}, Arch: "amd64", Image: image(t), Append: "fake=" + way}
 }
 
+// bothWays runs a test of machines that inherit descriptors, and of ones that find everything by its name, of which nothing is left.
+func bothWays(t *testing.T, test func(t *testing.T, o func(way string) Options)) {
+	t.Run("inherited", func(t *testing.T) { test(t, func(way string) Options { return fakeOptions(t, way) }) })
+	t.Run("named", func(t *testing.T) {
+		dir, err := os.MkdirTemp("", "qemu-") // short, and to be entered by QEMU's user
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { // after all machines
+			if err := os.Remove(dir); err != nil {
+				t.Errorf("something is left: %v", err)
+			}
+		})
+		test(t, func(way string) Options {
+			o := fakeOptions(t, way)
+			o.Named, o.NineP, o.Sockets = true, true, dir
+			if err := os.Chmod(filepath.Dir(t.TempDir()), 0o755); err != nil { // the image is in it, and root's QEMU is somebody else
+				t.Fatal(err)
+			}
+			open := o.Image
+			o.Image = func(ctx context.Context) (Image, error) {
+				img, err := open(ctx)
+				return img, errors.Join(err, img.Kernel.Chmod(0o644))
+			}
+			return o
+		})
+	})
+}
+
 // boot starts a fake machine.
 func boot(t *testing.T, o Options, shares ...hypervisor.Share) (*guest, error) {
 	t.Helper()
@@ -84,7 +116,9 @@ func contains(t *testing.T, err error, parts ...string) {
 }
 
 // Guests that do not come up: the error says why.
-func TestBadBoots(t *testing.T) {
+func TestBadBoots(t *testing.T) { bothWays(t, testBadBoots) }
+
+func testBadBoots(t *testing.T, o func(way string) Options) {
 	for way, want := range map[string][]string{
 		"refuses": {"QEMU ended unexpectedly (exit status 1: fake: cannot set up guest memory", "its console is empty"},
 		"panics":  {"the guest's kernel gave up: Kernel panic - not syncing: VFS: Unable to mount root fs", "console ends with:\n    [    0.9] no root"},
@@ -94,7 +128,7 @@ func TestBadBoots(t *testing.T) {
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			_, err := boot(t, fakeOptions(t, way))
+			_, err := boot(t, o(way))
 			contains(t, err, want...)
 		})
 	}
@@ -102,16 +136,18 @@ func TestBadBoots(t *testing.T) {
 
 // Guests that hang end at the time that was given, and the console, without what
 // would act on a terminal, is in the error.
-func TestBootTimeout(t *testing.T) {
+func TestBootTimeout(t *testing.T) { bothWays(t, testBootTimeout) }
+
+func testBootTimeout(t *testing.T, o func(way string) Options) {
 	for way, want := range map[string][]string{
 		"hangs":      {"did not come up within 6s", "[    0.1] waiting for[31m godot"},
 		"no-monitor": {"did not come up within 6s"},
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			o := fakeOptions(t, way)
-			o.BootTimeout = 6 * time.Second
-			_, err := boot(t, o)
+			short := o(way)
+			short.BootTimeout = 6 * time.Second
+			_, err := boot(t, short)
 			contains(t, err, want...)
 			if err != nil && strings.ContainsRune(err.Error(), 0x1b) {
 				t.Errorf("control characters in %q", err)
@@ -147,7 +183,9 @@ func share2(path string) hypervisor.Share {
 }
 
 // Guests that break later: the session learns why.
-func TestBreaks(t *testing.T) {
+func TestBreaks(t *testing.T) { bothWays(t, testBreaks) }
+
+func testBreaks(t *testing.T, o func(way string) Options) {
 	for way, want := range map[string]string{
 		"floods":          "the guest sends nonsense on its control channel",
 		"half-and-closes": "the control channel broke",
@@ -155,7 +193,7 @@ func TestBreaks(t *testing.T) {
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			g, err := boot(t, fakeOptions(t, way))
+			g, err := boot(t, o(way))
 			if err == nil {
 				err = ended(t, g)
 			}
@@ -180,8 +218,10 @@ func TestHalfAMessage(t *testing.T) {
 }
 
 // A guest whose QEMU is killed from outside.
-func TestKilled(t *testing.T) {
-	g, err := boot(t, fakeOptions(t, "good"))
+func TestKilled(t *testing.T) { bothWays(t, testKilled) }
+
+func testKilled(t *testing.T, o func(way string) Options) {
+	g, err := boot(t, o("good"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,8 +238,10 @@ func TestKilled(t *testing.T) {
 }
 
 // Pause and resume, and a monitor that does not answer.
-func TestPause(t *testing.T) {
-	g, err := boot(t, fakeOptions(t, "good"))
+func TestPause(t *testing.T) { bothWays(t, testPause) }
+
+func testPause(t *testing.T, o func(way string) Options) {
+	g, err := boot(t, o("good"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +257,7 @@ func TestPause(t *testing.T) {
 			t.Errorf("paused: %s, want %s", got, paused)
 		}
 	}
-	g, err = boot(t, fakeOptions(t, "deaf-monitor"))
+	g, err = boot(t, o("deaf-monitor"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func newMonitorSocket(dir string) (s *monitorSocket, err error) {
 // path is short, however long the directory's is: a socket's has 107 bytes.
 func (s *monitorSocket) path() string { return fmt.Sprintf("/proc/self/fd/%d/m", s.at.Fd()) }
 
-func (s *monitorSocket) dial() (*qmp.SocketMonitor, error) {
+func (s *monitorSocket) dial(context.Context) (*qmp.SocketMonitor, error) {
 	const instantly = 10 * time.Second // it listens already
 	return qmp.NewSocketMonitor("unix", s.path(), instantly)
 }
@@ -61,21 +61,11 @@ func (s *monitorSocket) close() {
 	_ = s.at.Close()
 }
 
-// greet connects to the monitor.
-func (g *guest) greet(ctx context.Context, s *monitorSocket) error {
-	m, err := s.dial()
+// inheritedMonitor has QEMU inherit the socket at which it listens.
+func inheritedMonitor(w *wires) (monitorEnd, error) {
+	s, err := newMonitorSocket(w.parent)
 	if err != nil {
-		return err
+		return monitorEnd{}, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = m.Disconnect() })
-	defer stop()
-	q, err := attach(m)
-	if err != nil {
-		_ = m.Disconnect()
-		return err
-	}
-	g.mu.Lock()
-	g.monitor = q
-	g.mu.Unlock()
-	return nil
+	return monitorEnd{option: fmt.Sprintf("fd=%d", w.add(s.listener)), dial: s.dial, close: s.close}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"runtime"
 	"syscall"
 
@@ -68,4 +69,12 @@ func emulatorAttr() *syscall.SysProcAttr {
 		}
 	}
 	return attr
+}
+
+// asEmulator has a trial run as QEMU will later.
+func asEmulator(cmd *exec.Cmd) {
+	cmd.SysProcAttr = emulatorAttr()
+	// Not Pdeathsig: it belongs to the thread, which may end before; quit and the
+	// end of stdin are enough.
+	cmd.SysProcAttr.Pdeathsig = syscall.Signal(0)
 }

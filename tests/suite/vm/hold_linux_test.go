@@ -70,7 +70,7 @@ func (l *live) decide(id string, allow bool) {
 }
 
 // TestUnderGuest: a guest that goes on while its operations are held and its steps
-// are undone, over both bridges; each in one machine. Over 9P the folders are served as
+// are undone, over both bridges; each in one machine. Over 9P the machine is started, and the folders are served, as
 // Windows' are.
 //
 // SG-08: while a safeguard holds an operation the machine is paused, and only
@@ -88,7 +88,7 @@ func TestUnderGuest(t *testing.T) {
 				check(t, os.Mkdir(other, 0o755))
 				fill(t, other)
 				c.Directories = append(c.Directories, api.Directory{Path: other, UndoDir: filepath.Join(base, "undo2")})
-				o.NineP, c.PosixMetadata = nineP, nineP
+				o.NineP, o.Named, c.PosixMetadata = nineP, nineP, nineP
 			})
 			for _, s := range []struct {
 				name       string

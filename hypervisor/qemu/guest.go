@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
@@ -33,7 +30,10 @@ type guest struct {
 	rootfs bool // it has a root file system of its own
 	began  time.Time
 
-	child    remote.Child // QEMU
+	child    child           // QEMU
+	wiring   context.Context // ends with QEMU: who waits for it to connect waits no longer
+	unplug   context.CancelCauseFunc
+	disks    []io.Closer // files whose locks are ours
 	host     *control.Host
 	warnings []string
 	stderr   remote.Tail
@@ -84,18 +84,24 @@ func (g *guest) theHost() *control.Host {
 }
 
 // readConsole keeps the end of what the kernel says.
-func (g *guest) readConsole(f *os.File) {
+func (g *guest) readConsole(e *end) {
 	defer g.said.Done()
-	defer f.Close()
-	_, _ = io.Copy(&g.console, f) // to the end of QEMU
+	c, err := e.conn(g.wiring)
+	if err != nil {
+		return // it has not started
+	}
+	defer c.Close()
+	_, _ = io.Copy(&g.console, c) // to the end of QEMU
 }
 
 // await returns when QEMU is gone.
 func (g *guest) await() {
-	status := g.child.Reap()
+	how := g.child.reap()
+	g.unplug(control.ErrClosed)
 	g.said.Wait() // nothing holds the other end any more
 	g.wired.Wait()
 	g.closeMonitor()
+	closeAll(g.disks)
 	if h := g.theHost(); h != nil {
 		select {
 		case <-h.Done(): // all that the guest said was heard
@@ -103,7 +109,7 @@ func (g *guest) await() {
 		}
 		_ = h.Close()
 	}
-	g.Ended(func() error { return g.obituary(status) })
+	g.Ended(func() error { return g.obituary(how) })
 }
 
 // closeMonitor waits for what QEMU said last.
@@ -122,7 +128,7 @@ func (g *guest) closeMonitor() {
 }
 
 // obituary says why QEMU ended.
-func (g *guest) obituary(status unix.WaitStatus) error {
+func (g *guest) obituary(how ending) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	reason := ""
@@ -138,11 +144,14 @@ func (g *guest) obituary(status unix.WaitStatus) error {
 	switch {
 	case reason == "guest-reset":
 		return errors.New("the guest restarted itself" + g.lastWords())
-	case status.Exited() && status.ExitStatus() == 0: // nobody else could ask QEMU to
+	case how.clean: // nobody else could ask QEMU to
 		return errors.New("the guest switched itself off" + g.lastWords())
 	}
-	how := remote.HowEnded(status, strings.Join(lastLines(g.stderr.String(), 4), "; "))
-	return fmt.Errorf("QEMU ended unexpectedly (%s)%s", how, g.lastWords())
+	text := how.text
+	if said := strings.Join(lastLines(g.stderr.String(), 4), "; "); said != "" {
+		text += ": " + said
+	}
+	return fmt.Errorf("QEMU ended unexpectedly (%s)%s", text, g.lastWords())
 }
 
 // lastWords are the last lines of the console, as the end of an error; those
@@ -373,10 +382,10 @@ func (g *guest) command(ctx context.Context, name string) error {
 
 // Facts implements [hypervisor.Guest].
 func (g *guest) Facts() map[string]string {
-	accel := map[string]string{"kvm": "KVM", "tcg": "none (emulated)"}[g.accel]
+	accel := map[string]string{"kvm": "KVM", "hvf": "HVF", "whpx": "WHPX", "tcg": "none (emulated)"}[g.accel]
 	f := map[string]string{
 		"isolation":    "vm (QEMU)",
-		"pid":          strconv.Itoa(g.child.PID),
+		"pid":          strconv.Itoa(g.child.pid()),
 		"acceleration": accel,
 		"memory":       strconv.FormatInt(g.o.MemoryBytes>>20, 10) + " MiB",
 		"cpus":         strconv.Itoa(g.cpus),

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"strings"
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor/network"
@@ -19,7 +18,7 @@ const guestMTU = 16 << 10
 
 // plug gives QEMU one end of the guest's network cable and returns the other;
 // nil for a guest without a network.
-func (g *guest) plug(m *machine, f *files) (net.Conn, error) {
+func (g *guest) plug(m *machine, f *wires) (*end, error) {
 	if g.cfg.Network == nil {
 		return nil, nil
 	}
@@ -38,27 +37,25 @@ func (g *guest) plug(m *machine, f *files) (net.Conn, error) {
 	if g.net, err = network.New(o); err != nil {
 		return nil, err
 	}
-	end, ours, err := f.pair()
+	e, err := f.pair()
 	if err != nil {
 		return nil, err
 	}
-	m.network = "addr.type=fd,addr.str=" + strings.TrimPrefix(end, "fd=")
-	conn, err := net.FileConn(ours)
-	if err != nil {
-		return nil, err
-	}
-	_ = ours.Close() // conn has a duplicate
-	f.keep = append(f.keep, conn)
-	return conn, nil
+	m.network = e.option
+	return e, nil
 }
 
 // serveNetwork serves the cable until QEMU ends.
-func (g *guest) serveNetwork(cable net.Conn) {
+func (g *guest) serveNetwork(cable *end) {
 	if cable == nil {
 		return
 	}
 	g.wired.Go(func() {
-		if err := g.net.Serve(context.Background(), cable); err != nil {
+		conn, err := cable.conn(g.wiring)
+		if err != nil {
+			return // it has not started
+		}
+		if err := g.net.Serve(context.Background(), conn); err != nil {
 			g.log.Error("the guest has lost its network", "err", err)
 		}
 	})

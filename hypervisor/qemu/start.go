@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"runtime"
 	"strconv"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
@@ -70,6 +68,7 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 		cpus: r.processors(host.accel), accel: host.accel, Life: remote.NewLife(),
 	}
 	g.flood.log = g.log
+	g.wiring, g.unplug = context.WithCancelCause(context.Background())
 	if err := g.launch(boot, host); err != nil {
 		switch {
 		case ctx.Err() != nil:
@@ -107,7 +106,7 @@ func (r *Runtime) processors(accel string) int {
 // launch starts QEMU and follows it until the guest takes commands. On error
 // nothing is left.
 func (g *guest) launch(ctx context.Context, host host) (err error) {
-	var f files
+	f := wires{named: g.o.Named, parent: g.o.Sockets}
 	started := false
 	defer func() {
 		if !started {
@@ -121,38 +120,24 @@ func (g *guest) launch(ctx context.Context, host host) (err error) {
 	if err := g.image(ctx, &m, &f); err != nil {
 		return err
 	}
-	var console, channel *os.File
-	if m.console, console, err = f.pair(); err != nil {
+	var w wired
+	if err := g.wire(&m, &f, &w); err != nil {
 		return err
 	}
-	if m.control, channel, err = f.pair(); err != nil {
-		return err
-	}
-	folders, err := g.folders(&m, &f)
-	if err != nil {
-		return err
-	}
-	cable, err := g.plug(&m, &f)
-	if err != nil {
-		return err
-	}
-	socket, err := newMonitorSocket(g.o.Sockets)
-	if err != nil {
-		return err
-	}
-	defer socket.close()
-	m.monitor = fmt.Sprintf("fd=%d", f.add(socket.listener))
+	defer w.monitor.close()
 	g.said.Add(1)
-	go g.readConsole(console) // to the end of QEMU, or of its ends if it does not start
-	g.serveNetwork(cable)
+	go g.readConsole(w.console) // to the end of QEMU, or of its ends if it does not start
+	g.serveNetwork(w.network)
+	g.disks = f.disks
 	if err := g.spawn(host.program, m.args(), f.inherit); err != nil {
 		return err
 	}
 	started = true
 	f.drop(false) // so that its end is seen
+	defer f.tidy()
 	stop := context.AfterFunc(ctx, g.child.Kill)
 	defer stop()
-	if err := g.connect(ctx, socket, channel, folders); err != nil {
+	if err := g.connect(ctx, w); err != nil {
 		g.giveUp(err)
 		<-g.Done()
 		if refused := (*control.RefusedError)(nil); errors.As(err, &refused) { // its end says less
@@ -163,20 +148,53 @@ func (g *guest) launch(ctx context.Context, host host) (err error) {
 	return nil
 }
 
+// wired are our sides of the machine's connections.
+type wired struct {
+	console, channel *end
+	monitor          monitorEnd
+	network          *end // nil: there is no card
+	folders          []*end
+}
+
+// wire makes the connections, and says on the machine's command line which they are.
+func (g *guest) wire(m *machine, f *wires, w *wired) (err error) {
+	if w.console, err = f.pair(); err != nil {
+		return err
+	}
+	if w.channel, err = f.pair(); err != nil {
+		return err
+	}
+	m.console, m.control = w.console.option, w.channel.option
+	if w.folders, err = g.folders(m, f); err != nil {
+		return err
+	}
+	if w.network, err = g.plug(m, f); err != nil {
+		return err
+	}
+	if w.monitor, err = f.monitor(); err != nil {
+		return err
+	}
+	m.monitor = w.monitor.option
+	return nil
+}
+
 // folders makes the connections of the working folders: one for each, or the
 // cable.
-func (g *guest) folders(m *machine, f *files) (ours []*os.File, err error) {
+func (g *guest) folders(m *machine, f *wires) (ours []*end, err error) {
 	if g.o.NineP {
-		var end *os.File
-		m.cable, end, err = f.pair()
-		return []*os.File{end}, err
-	}
-	for i := range g.cfg.Shares {
-		end, file, err := f.pair()
+		e, err := f.pair()
 		if err != nil {
 			return nil, err
 		}
-		m.shares, ours = append(m.shares, shareDevice{tag: tag(i), end: end}), append(ours, file)
+		m.cable = e.option
+		return []*end{e}, nil
+	}
+	for i := range g.cfg.Shares {
+		e, err := f.pair()
+		if err != nil {
+			return nil, err
+		}
+		m.shares, ours = append(m.shares, shareDevice{tag: tag(i), end: e.option}), append(ours, e)
 	}
 	return ours, nil
 }
@@ -184,7 +202,7 @@ func (g *guest) folders(m *machine, f *files) (ours []*os.File, err error) {
 // giveUp ends a machine that does not come up, unless it has ended by itself: a
 // broken connection is what is seen of that first.
 func (g *guest) giveUp(err error) {
-	if errors.Is(err, control.ErrClosed) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+	if errors.Is(err, control.ErrClosed) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
 		select {
 		case <-g.Done():
 			return
@@ -199,18 +217,16 @@ func tag(i int) string { return "working" + strconv.Itoa(i) }
 
 // connect serves the folders, greets the monitor, and tells the guest what it is
 // to be.
-func (g *guest) connect(ctx context.Context, s *monitorSocket, channel *os.File, folders []*os.File) error {
-	if err := g.serve(folders); err != nil {
-		_ = channel.Close()
-		return err
+func (g *guest) connect(ctx context.Context, w wired) error {
+	if err := g.serve(w.folders); err != nil {
+		return errors.Join(err, w.channel.Close())
 	}
-	conn, err := net.FileConn(channel)
-	_ = channel.Close()
+	conn, err := w.channel.conn(g.wiring)
 	if err != nil {
 		return err
 	}
 	monitor := make(chan error, 1)
-	go func() { monitor <- g.greet(ctx, s) }()
+	go func() { monitor <- g.greet(ctx, w.monitor) }()
 	unsent := g.plan().Send(conn)
 	g.setHost(control.NewHost(conn, g.problem))
 	g.warnings, err = g.host.Hello(ctx) // it may say why it did not want the plan
@@ -224,12 +240,12 @@ func (g *guest) connect(ctx context.Context, s *monitorSocket, channel *os.File,
 	return nil
 }
 
-// serve starts the bridges of the folders. It takes over the files.
-func (g *guest) serve(folders []*os.File) error {
+// serve starts the bridges of the folders. It takes over the ends.
+func (g *guest) serve(folders []*end) error {
 	var over *cable.Cable
 	if g.o.NineP {
-		conn, err := net.FileConn(folders[0])
-		if err := errors.Join(err, folders[0].Close()); err != nil {
+		conn, err := folders[0].conn(g.wiring)
+		if err != nil {
 			return err
 		}
 		if over, err = cable.New(conn, len(g.cfg.Shares), g.log); err != nil { // ends with QEMU
@@ -244,7 +260,7 @@ func (g *guest) serve(folders []*os.File) error {
 		if over != nil {
 			t.Kind, t.Stream = hypervisor.TransportP9, over.Stream(i)
 		} else {
-			t.File = folders[i]
+			t.File = folders[i].file
 		}
 		if err := s.Serve(t); err != nil {
 			if over == nil {
@@ -275,4 +291,41 @@ func (g *guest) plan() control.MachinePlan {
 	}
 	p.Network = g.networkPlan()
 	return p
+}
+
+// image opens the kernel and the initramfs for QEMU.
+func (g *guest) image(ctx context.Context, m *machine, f *wires) error {
+	img, err := g.o.Image(ctx)
+	if err != nil {
+		return err
+	}
+	g.kernel = img.Version
+	if img.RootFS != nil {
+		g.rootfs = true
+		if m.rootfs, err = f.drive(img.RootFS); err != nil {
+			return err
+		}
+	}
+	for _, p := range []struct {
+		file *os.File
+		path *string
+	}{{img.Kernel, &m.kernel}, {img.Initrd, &m.initrd}} {
+		file := p.file
+		if !f.named {
+			if file, err = readable(p.file); err != nil {
+				return err
+			}
+		}
+		if *p.path, err = f.file(file); err != nil {
+			return err
+		}
+	}
+	if g.o.Disk.Path == "" {
+		return nil
+	}
+	disk, err := g.o.Disk.Open(ctx)
+	if err == nil {
+		m.disk, err = f.drive(disk)
+	}
+	return err
 }
