@@ -285,7 +285,7 @@ func (d *Directory) lastOurs() time.Time {
 
 // Share is the folder as the runtime sees it.
 func (d *Directory) Share() hypervisor.Share {
-	return hypervisor.Share{HostPath: d.Config.Path, GuestPath: d.Config.Path, ReadOnly: d.Config.ReadOnly, Serve: d.serve}
+	return hypervisor.Share{HostPath: d.Config.Path, GuestPath: hypervisor.GuestPath(d.Config.Path), ReadOnly: d.Config.ReadOnly, Serve: d.serve}
 }
 
 // serve starts the bridge on the connection that the runtime made.

@@ -3,6 +3,7 @@ package qemu
 import (
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,7 +20,7 @@ var ours = []string{"/bin", "/sbin", "/lib", "/usr/bin", "/usr/sbin", "/dev", "/
 func checkShares(shares []hypervisor.Share) error {
 	for i, s := range shares {
 		p := s.GuestPath
-		if !filepath.IsAbs(s.HostPath) || !filepath.IsAbs(p) || filepath.Clean(p) != p {
+		if !filepath.IsAbs(s.HostPath) || !path.IsAbs(p) || path.Clean(p) != p {
 			return fmt.Errorf("qemu: share %s at %s: paths are absolute", s.HostPath, p)
 		}
 		for _, o := range ours {

@@ -158,7 +158,7 @@ func (c WhyCommands) refused(cfg api.Config, why, remedy *string) bool {
 func viewOf(cfg api.Config) hypervisor.Config {
 	view := hypervisor.Config{Jail: cfg.Jail, UID: -1, GID: -1, Places: cfg.Places}
 	for _, d := range cfg.Directories {
-		view.Shares = append(view.Shares, hypervisor.Share{HostPath: d.Path, GuestPath: d.Path, ReadOnly: d.ReadOnly})
+		view.Shares = append(view.Shares, hypervisor.Share{HostPath: d.Path, GuestPath: hypervisor.GuestPath(d.Path), ReadOnly: d.ReadOnly})
 	}
 	return view
 }

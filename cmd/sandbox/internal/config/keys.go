@@ -1,6 +1,7 @@
 package config
 
 import (
+	"runtime"
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
@@ -465,7 +466,7 @@ func Default() Config {
 		Places:        Writable{Caches: "overlay", Home: "overlay"},
 		Commands:      Commands{AtOnce: messages.Commands},
 		Limits:        Limits{Limits: hypervisor.Limits{PIDs: 4096}},
-		Bridge:        Bridge{Kind: "auto", Cache: "auto"},
+		Bridge:        Bridge{Kind: "auto", Cache: "auto", PosixMetadata: runtime.GOOS == "windows"},
 		MCP:           MCP{Timeout: Duration(messages.ToolTime)},
 		Notifications: struct{ Desktop string }{"auto"},
 		Classifier:    Classifier{AutoApprove: "all", MaxBytes: ClassifierBytes},

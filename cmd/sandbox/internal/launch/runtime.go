@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -69,8 +70,11 @@ func guestBinary() func() ([]byte, error) {
 }
 
 // isolation is the value of --isolation, and what auto means here: the jail, or where none
-// can be started, Landlock, which is weaker, and said so.
+// can be started, Landlock, which is weaker, and said so. Other systems than Linux have virtual machines alone.
 func (l *Launcher) isolation() string {
+	if l.Conf.Isolation == "auto" && runtime.GOOS != "linux" {
+		return "vm" // namespaces and Landlock are Linux'
+	}
 	if l.Conf.Isolation != "auto" || !jail.Doubtful() {
 		if l.Conf.Isolation == "auto" {
 			return "jail"
