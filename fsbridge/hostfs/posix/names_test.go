@@ -1,0 +1,43 @@
+package posix
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestWindowsNames(t *testing.T) {
+	for err, names := range map[error][]string{
+		nil: {"a", "a.txt", ".git", "..a", "a b", " a", "Ärger", "日本", "con1", "console", "com", "com0", "com10", "lpt", "nulls.txt",
+			"a.nul", "com¹⁰", "conin", "aux-1", "\U0001f600", "a\u00a0", "~$x", "a'b", "%", strings.Repeat("x", 255), strings.Repeat("ä", 255),
+			strings.Repeat("\U0001f600", 127)},
+		ENOENT: {""},
+		EINVAL: {".", "..", "a.", "a ", "...", " ", ". .", "a. ", `a\b`, "a/b", "a:b", "a:", ":", "a*", "a?", `a"`, "a<", "a>", "a|", "a\x00", "a\x01",
+			"a\n", "a\x1f", "con", "CON", "Con.txt", "con .txt", "nul", "nul.tar.gz", "prn", "aux", "aux.h", "com1", "COM9.x", "com¹", "LPT³", "lpt1",
+			"conin$", "CONOUT$", "conout$.txt", "\\\\?\\C:"},
+		EILSEQ:       {"\xff", "a\xc3", "\xed\xa0\x80"},
+		ENAMETOOLONG: {strings.Repeat("x", 256), strings.Repeat("ä", 256), strings.Repeat("\U0001f600", 128)},
+	} {
+		for _, name := range names {
+			if got := checkWindowsName(name); got != err {
+				t.Errorf("%.40q: %v, not %v", name, got, err)
+			}
+		}
+	}
+}
+
+func FuzzWindowsNames(f *testing.F) {
+	for _, name := range []string{"a", "con.txt", "a:b", "\xff", "x ", "..", "com¹"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if checkWindowsName(name) != nil {
+			return
+		}
+		if name == "" || strings.ContainsAny(name, "\\/:\x00") || strings.Trim(name, ". ") == "" || strings.HasSuffix(name, ".") || len(name) > 4*longestName {
+			t.Errorf("%q is taken", name)
+		}
+		if checkWindowsName(strings.ToUpper(name)+".x") == EINVAL {
+			t.Errorf("%q is taken, but not as a part of another name", name)
+		}
+	})
+}
