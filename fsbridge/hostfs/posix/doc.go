@@ -15,5 +15,15 @@
 // What a system does not have returns EOPNOTSUPP or ENOSYS; who calls has another way, or says so. A name is one
 // component: only package hostfs, the user of this one, walks. No call follows a symlink at the end of a name, save Open.
 //
+// On Windows these things are otherwise, and a caller must know them:
+//
+//   - Case does not count in names. A name that Win32 cannot reach (con, "a.", "a:b") is EINVAL, one that is no UTF-8 EILSEQ.
+//   - Another program that has a file open without sharing it is EBUSY, after a second of patience.
+//   - A mode has one bit: the one that lets a file be written. Symlinks and junctions are seen and removed, but not made.
+//   - What has been removed can be opened again for no more than the descriptor is open for.
+//   - A file cannot be made shorter as long as a part of it is mapped. A directory cannot be locked.
+//   - A directory gets another name while no descriptor is used below it: they are closed and opened again, and keep their numbers,
+//     positions and locks. A lock that was lost to somebody in that moment makes its descriptor useless (ESTALE).
+//
 // All functions may be called concurrently, as on Linux. EINTR is returned as it comes.
 package posix
