@@ -116,10 +116,8 @@ func translateWin32(e syscall.Errno) Errno {
 		return ENOTDIR
 	case windows.ERROR_DIR_NOT_EMPTY:
 		return ENOTEMPTY
-	case windows.ERROR_SHARING_VIOLATION, windows.ERROR_BUSY, windows.ERROR_USER_MAPPED_FILE:
+	case windows.ERROR_SHARING_VIOLATION, windows.ERROR_LOCK_VIOLATION, windows.ERROR_BUSY, windows.ERROR_USER_MAPPED_FILE:
 		return EBUSY
-	case windows.ERROR_LOCK_VIOLATION:
-		return EAGAIN
 	case windows.ERROR_ACCESS_DENIED, windows.ERROR_CURRENT_DIRECTORY:
 		return EACCES
 	case windows.ERROR_PRIVILEGE_NOT_HELD:

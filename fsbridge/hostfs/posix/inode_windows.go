@@ -92,12 +92,18 @@ func (l looked) other() bool {
 }
 
 func look(h windows.Handle) (l looked, err error) {
-	var b [8]byte
-	if err := ntQuery(h, fileTagInformation, b[:]); err != nil {
+	var b [40]byte
+	attributes, tag := b[:4], b[4:8]
+	err = ntQuery(h, fileTagInformation, b[:8])
+	if unknown(err) { // old servers do not tell where something leads: elsewhere, then
+		attributes, tag = b[32:36], []byte{0, 0, 0, tagSurrogate >> 24}
+		err = ntQuery(h, windows.FileBasicInformation, b[:])
+	}
+	if err != nil {
 		return l, err
 	}
-	l.attributes = binary.LittleEndian.Uint32(b[:])
-	l.mode = modeOf(l.attributes, binary.LittleEndian.Uint32(b[4:]))
+	l.attributes = binary.LittleEndian.Uint32(attributes)
+	l.mode = modeOf(l.attributes, binary.LittleEndian.Uint32(tag))
 	l.inode, err = inodeOf(h)
 	return l, err
 }

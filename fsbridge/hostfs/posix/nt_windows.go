@@ -10,23 +10,24 @@ import (
 
 // What package windows has not.
 const (
-	fileNameInformation              = 9
-	fileLinkInformation              = 11
-	fileAllInformation               = 18
-	fileAllocationInformation        = 19
-	fileStandardInformation          = 5
-	fileInternalInformation          = 6
-	fileTagInformation               = 35
-	fileIDBothDirectory              = 37
-	fileIDInformation                = 59
-	fileIDExtdDirectory              = 60
-	fileRenameInformationEx          = 65
-	fileSystemVolume                 = 1
-	fileSystemAttributes             = 5
-	fileSystemFullSize               = 7
-	attributesOnly                   = windows.FILE_READ_ATTRIBUTES | windows.SYNCHRONIZE
-	shareAll                         = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
-	attributesThatStay        uint32 = windows.FILE_ATTRIBUTE_READONLY | windows.FILE_ATTRIBUTE_HIDDEN | windows.FILE_ATTRIBUTE_SYSTEM |
+	fileNameInformation                  = 9
+	fileLinkInformation                  = 11
+	fileAllInformation                   = 18
+	fileAllocationInformation            = 19
+	fileStandardInformation              = 5
+	fileInternalInformation              = 6
+	fileTagInformation                   = 35
+	fileIDBothDirectory                  = 37
+	fileNormalizedNameInformation        = 48
+	fileIDInformation                    = 59
+	fileIDExtdDirectory                  = 60
+	fileRenameInformationEx              = 65
+	fileSystemVolume                     = 1
+	fileSystemAttributes                 = 5
+	fileSystemFullSize                   = 7
+	attributesOnly                       = windows.FILE_READ_ATTRIBUTES | windows.SYNCHRONIZE
+	shareAll                             = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
+	attributesThatStay            uint32 = windows.FILE_ATTRIBUTE_READONLY | windows.FILE_ATTRIBUTE_HIDDEN | windows.FILE_ATTRIBUTE_SYSTEM |
 		windows.FILE_ATTRIBUTE_ARCHIVE | windows.FILE_ATTRIBUTE_TEMPORARY | windows.FILE_ATTRIBUTE_OFFLINE | windows.FILE_ATTRIBUTE_NOT_CONTENT_INDEXED
 )
 
@@ -147,12 +148,21 @@ func units(b []byte) string {
 	return windows.UTF16ToString(text)
 }
 
-// pathOnVolume returns the path by which h was opened or has been renamed to, from the root of its volume on.
+// pathOnVolume returns the path by which h was opened or has been renamed to, from the root of its volume on. Short names (PROGRA~1) are the long
+// ones in it, where the system knows that.
 func pathOnVolume(h windows.Handle) (string, error) {
+	path, err := pathByClass(h, fileNormalizedNameInformation)
+	if err != nil {
+		path, err = pathByClass(h, fileNameInformation)
+	}
+	return path, err
+}
+
+func pathByClass(h windows.Handle, class uint32) (string, error) {
 	for size := 1 << 10; ; size *= 4 {
 		b := make([]byte, size)
 		var status windows.IO_STATUS_BLOCK
-		err := windows.NtQueryInformationFile(h, &status, &b[0], uint32(len(b)), fileNameInformation)
+		err := windows.NtQueryInformationFile(h, &status, &b[0], uint32(len(b)), class)
 		if err == windows.STATUS_BUFFER_OVERFLOW && size < 1<<17 {
 			continue
 		}

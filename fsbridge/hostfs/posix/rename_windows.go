@@ -164,6 +164,9 @@ func (r *renaming) replaceSlowly(why error) error {
 		return r.set(windows.FileRenameInformation, 0)
 	}
 	target, err := ntOpen(r.to, r.newName, opening{access: windows.DELETE})
+	if inTheWay(err) {
+		return err
+	}
 	if err != nil {
 		return why
 	}
