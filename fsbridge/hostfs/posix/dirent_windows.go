@@ -3,6 +3,7 @@ package posix
 import (
 	"encoding/binary"
 	"errors"
+	"strings"
 
 	"golang.org/x/sys/windows"
 )
@@ -74,14 +75,17 @@ func list(u using) ([]entry, error) {
 	if now, err := inodeOf(h); err != nil || now != u.inode {
 		return nil, ESTALE
 	}
-	entries := []entry{{".", u.number(), DT_DIR}, {"..", u.number(), DT_DIR}}
-	layout := extended
+	return listIn(h, extended, []entry{{".", u.number(), DT_DIR}, {"..", u.number(), DT_DIR}})
+}
+
+// listIn appends what a fresh handle lists, in a layout if the file system knows it.
+func listIn(h windows.Handle, layout layout, entries []entry) ([]entry, error) {
 	buf := make([]byte, 64<<10)
 	for restart := true; ; restart = false {
-		n, err := queryDirectory(h, layout.class, buf, restart)
+		n, err := queryDirectory(h, layout.class, buf, "", restart)
 		if err != nil && restart && layout == extended && unknown(err) {
 			layout = both
-			n, err = queryDirectory(h, layout.class, buf, true)
+			n, err = queryDirectory(h, layout.class, buf, "", true)
 		}
 		switch {
 		case errors.Is(err, windows.STATUS_NO_MORE_FILES), errors.Is(err, windows.STATUS_NO_SUCH_FILE):
@@ -133,4 +137,21 @@ func (l layout) parse(b []byte, entries []entry) ([]entry, error) {
 		}
 		b = b[next:]
 	}
+}
+
+// isShort tells whether name is only the short name of something in dir (PROGRA~1). By such a name nothing is there: it would be a second
+// name of a file that nobody has given it, and what is done to it would be written down under the wrong one.
+func isShort(dir windows.Handle, name string) bool {
+	h, err := ntOpen(dir, "", opening{access: windows.FILE_LIST_DIRECTORY, options: windows.FILE_DIRECTORY_FILE})
+	if err != nil {
+		return false
+	}
+	defer ntClose(h)
+	buf := make([]byte, 4<<10)
+	n, err := queryDirectory(h, both.class, buf, name, true)
+	if err != nil {
+		return false
+	}
+	found, err := both.parse(buf[:n], make([]entry, 2))
+	return err == nil && len(found) > 2 && !strings.EqualFold(found[2].name, name)
 }

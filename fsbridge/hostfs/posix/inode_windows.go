@@ -30,7 +30,11 @@ func inodeOf(h windows.Handle) (i inode, err error) {
 	} else if !unknown(err) {
 		return i, err
 	}
-	// FAT and old servers.
+	return oldInodeOf(h)
+}
+
+// oldInodeOf asks as FAT and old servers know it.
+func oldInodeOf(h windows.Handle) (i inode, err error) {
 	if err := ntQuery(h, fileInternalInformation, i.id[:8]); err != nil {
 		return i, err
 	}

@@ -332,6 +332,43 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	}
 }
 
+// The names that Windows makes up (PROGRA~1) are none, but a name of that form that somebody has given is one.
+func TestMadeUpNamesAreNotThere(t *testing.T) {
+	f := newFolder(t)
+	f.write("own~1", "own")
+	f.must(Close(f.ok(Openat(f.fd, "OWN~1", O_RDWR, 0))))
+	f.must(Renameat(f.fd, "own~1", f.fd, "other~1", 0))
+	f.must(Unlinkat(f.fd, "other~1", false))
+	f.write("a long name.text", "content")
+	long, err := windows.UTF16PtrFromString(f.path + `\a long name.text`)
+	f.must(err)
+	buf := make([]uint16, 1000)
+	n, err := windows.GetShortPathName(long, &buf[0], uint32(len(buf)))
+	f.must(err)
+	path := windows.UTF16ToString(buf[:n])
+	short := path[strings.LastIndexByte(path, '\\')+1:]
+	if _, err := os.Stat(path); err != nil || !mayBeShort(short) {
+		t.Skipf("there are no made up names here: %q, %v", short, err)
+	}
+	f.refused(ENOENT)(Openat(f.fd, short, O_RDONLY, 0))
+	f.refused(EEXIST)(Openat(f.fd, short, O_WRONLY|O_CREAT, 0o644))
+	for what, err := range map[string]error{
+		"stat": Fstatat(f.fd, short, new(Stat_t)), "remove": Unlinkat(f.fd, short, false), "rename": Renameat(f.fd, short, f.fd, "new", 0),
+		"link": Linkat(f.fd, short, f.fd, "new"), "access": Faccessat(f.fd, short, 0, false),
+	} {
+		if err != ENOENT {
+			t.Errorf("%s of %s: %v", what, short, err)
+		}
+	}
+	f.write("x", "x")
+	if err := Renameat(f.fd, "x", f.fd, short, 0); err != EEXIST {
+		t.Errorf("rename to %s: %v", short, err)
+	}
+	if got := f.tree(); got != "a long name.text:content x:x" {
+		t.Error(got)
+	}
+}
+
 func TestModes(t *testing.T) {
 	const reparse, dir, read = windows.FILE_ATTRIBUTE_REPARSE_POINT, windows.FILE_ATTRIBUTE_DIRECTORY, windows.FILE_ATTRIBUTE_READONLY
 	for _, c := range []struct{ attributes, tag, want uint32 }{

@@ -48,3 +48,11 @@ func windowsDevice(name string) bool {
 	}
 	return found && utf8.RuneCountInString(port) == 1 && strings.Contains("123456789¹²³", port)
 }
+
+// mayBeShort tells whether a name has the form of those that Windows makes up beside long ones: eight characters and three, and a tilde that is
+// not the last of the eight.
+func mayBeShort(name string) bool {
+	base, extension, _ := strings.Cut(name, ".")
+	tilde := strings.LastIndexByte(base, '~')
+	return tilde > 0 && tilde < len(base)-1 && len(base) <= 8 && len(extension) <= 3
+}

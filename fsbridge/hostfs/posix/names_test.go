@@ -25,6 +25,17 @@ func TestWindowsNames(t *testing.T) {
 	}
 }
 
+func TestShortNames(t *testing.T) {
+	for name, want := range map[string]bool{
+		"PROGRA~1": true, "a~1": true, "LONGNA~1.TXT": true, "AB1234~1.c": true, "LONG~A0B.H": true, "x~10": true,
+		"a": false, "file~": false, "~": false, "~1": false, "~$doc.x": false, "longname~1": false, "a~1.html": false, "a.x~1": false, "": false,
+	} {
+		if got := mayBeShort(name); got != want {
+			t.Errorf("%q: %v", name, got)
+		}
+	}
+}
+
 func FuzzWindowsNames(f *testing.F) {
 	for _, name := range []string{"a", "con.txt", "a:b", "\xff", "x ", "..", "com¹"} {
 		f.Add(name)

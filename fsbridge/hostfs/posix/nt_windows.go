@@ -46,7 +46,15 @@ func ntOpen(root windows.Handle, name string, o opening) (windows.Handle, error)
 	if err != nil {
 		return 0, err
 	}
-	return ntOpenObject(root, object, o)
+	h, err := ntOpenObject(root, object, o)
+	if err == nil && root != 0 && mayBeShort(name) && isShort(root, name) {
+		ntClose(h)
+		if err = error(ENOENT); o.disposition == windows.FILE_OPEN_IF {
+			err = EEXIST
+		}
+		return 0, err
+	}
+	return h, err
 }
 
 func ntOpenObject(root windows.Handle, object *windows.NTUnicodeString, o opening) (windows.Handle, error) {

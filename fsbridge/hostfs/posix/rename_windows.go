@@ -120,6 +120,9 @@ func (r *renaming) set(class, how uint32) error {
 // fits looks at what has the new name: a directory replaces only another, and a file no directory. If both names are of the same inode,
 // there is nothing to do, unless they are one name that changes its case.
 func (r *renaming) fits() (same bool, err error) {
+	if mayBeShort(r.newName) && isShort(r.to, r.newName) { // another file would be replaced than the one of that name
+		return false, EEXIST
+	}
 	h, err := ntOpen(r.to, r.newName, opening{})
 	if from(err) == ENOENT {
 		return false, nil

@@ -24,15 +24,23 @@ func volumeQuery(h windows.Handle, class uint32, b []byte) error {
 	return failure(r)
 }
 
-// queryDirectory reads some entries of a directory. restart begins at its start.
-func queryDirectory(h windows.Handle, class uint32, b []byte, restart bool) (int, error) {
+// queryDirectory reads some entries of a directory, or those with a name. restart begins at its start.
+func queryDirectory(h windows.Handle, class uint32, b []byte, name string, restart bool) (int, error) {
 	var status windows.IO_STATUS_BLOCK
 	again := uintptr(0)
 	if restart {
 		again = 1
 	}
+	only := unsafe.Pointer(nil)
+	if name != "" {
+		n, err := ntName(name)
+		if err != nil {
+			return 0, err
+		}
+		only = unsafe.Pointer(n)
+	}
 	r, _, _ := ntQueryDirectoryFile.Call(uintptr(h), 0, 0, 0, uintptr(unsafe.Pointer(&status)), uintptr(unsafe.Pointer(&b[0])),
-		uintptr(len(b)), uintptr(class), 0, 0, again)
+		uintptr(len(b)), uintptr(class), 0, uintptr(only), again)
 	return int(min(status.Information, uintptr(len(b)))), failure(r)
 }
 

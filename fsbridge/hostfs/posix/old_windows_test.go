@@ -1,0 +1,129 @@
+package posix
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/windows"
+)
+
+// What is done where a file system does not know the calls of today: FAT, and old servers.
+
+func (f folder) ntOpen(name string, access uint32) windows.Handle {
+	f.Helper()
+	h, err := ntOpen(f.handle(), name, opening{access: access})
+	f.must(err)
+	return h
+}
+
+func TestRemoveSlowly(t *testing.T) {
+	f := newFolder(t)
+	f.write("file", "content")
+	fd := f.open("file", O_RDONLY)
+	f.must(Chmod(fd, 0o444))
+	h := f.ntOpen("file", windows.DELETE)
+	l, err := look(h)
+	f.must(err)
+	f.must(removeSlowly(f.handle(), "file", h, l))
+	ntClose(h)
+	f.must(Mkdirat(f.fd, "file", 0o755)) // the name is free
+	if got := f.content(fd); got != "content" {
+		t.Errorf("%q", got)
+	}
+	f.must(Close(fd))
+	if got := f.tree(); got != "file/" {
+		t.Error(got)
+	}
+}
+
+// What cannot be removed keeps its name.
+func TestRemoveSlowlyOfWhatStays(t *testing.T) {
+	f := newFolder(t)
+	f.mkdir("full", `full\x`)
+	h := f.ntOpen("full", windows.DELETE)
+	l, err := look(h)
+	f.must(err)
+	if err := from(removeSlowly(f.handle(), "full", h, l)); err != ENOTEMPTY {
+		t.Error(err)
+	}
+	ntClose(h)
+	if got := f.tree(); got != "full/ full/x/" {
+		t.Error(got)
+	}
+}
+
+func TestReplaceSlowly(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		want     error
+		after    string
+	}{
+		{"a", "b", nil, "b:a d/ full/ full/x/"},
+		{"full", "d", nil, "a:a b:b d/ d/x/"},
+		{"d", "full", ENOTEMPTY, "a:a b:b d/ full/ full/x/"},
+		{"d", "missing", EACCES, "a:a b:b d/ full/ full/x/"},
+		{"a", "missing", EACCES, "a:a b:b d/ full/ full/x/"},
+	} {
+		f := newFolder(t)
+		f.write("a", "a")
+		f.write("b", "b")
+		f.mkdir("d", "full", `full\x`)
+		b := f.open("b", O_RDONLY)
+		r := renaming{process: here, oldName: c.from, newName: c.to, replace: true}
+		err := r.with(f.fd, f.fd, func(using) error { return r.replaceSlowly(windows.STATUS_ACCESS_DENIED) })
+		if err != c.want {
+			t.Errorf("%s to %s: %v, not %v", c.from, c.to, err, c.want)
+		}
+		if got := f.content(b); got != "b" {
+			t.Errorf("%q", got)
+		}
+		f.must(Close(b))
+		if got := f.tree(); got != c.after {
+			t.Errorf("%s to %s: %s", c.from, c.to, got)
+		}
+	}
+}
+
+func TestOldNumbersAndListings(t *testing.T) {
+	f := newFolder(t)
+	f.write("file", "content")
+	f.mkdir("dir")
+	h := f.ntOpen("file", 0)
+	defer ntClose(h)
+	now, err := inodeOf(h)
+	f.must(err)
+	old, err := oldInodeOf(h)
+	f.must(err)
+	if old.id != now.id || uint32(old.volume) != uint32(now.volume) {
+		t.Errorf("%v, not %v", old, now)
+	}
+	for _, l := range []layout{extended, both} {
+		d := f.ntOpen("", windows.FILE_LIST_DIRECTORY)
+		entries, err := listIn(d, l, make([]entry, 2))
+		ntClose(d)
+		f.must(err)
+		entries = entries[2:]
+		slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+		want := []entry{{"dir", f.statAt("dir").Ino, DT_DIR}, {"file", f.statAt("file").Ino, DT_REG}}
+		if !slices.Equal(entries, want) {
+			t.Errorf("%v, not %v", entries, want)
+		}
+	}
+}
+
+// Somebody has something open below a directory, which nobody tells on Windows otherwise than by denying the rename.
+func TestWhoDeniesARename(t *testing.T) {
+	f := newFolder(t)
+	f.mkdir("a")
+	r := renaming{process: here, oldName: "a", newName: "b"}
+	f.must(r.with(f.fd, f.fd, func(using) error {
+		if err := r.blamed(windows.STATUS_ACCESS_DENIED); err != EBUSY {
+			t.Error(err)
+		}
+		if err := r.blamed(windows.STATUS_DISK_FULL); err != windows.STATUS_DISK_FULL {
+			t.Error(err)
+		}
+		return r.blamed(nil)
+	}))
+}
