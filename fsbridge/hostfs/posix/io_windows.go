@@ -93,7 +93,10 @@ func (f *file) write(buf []byte, off int64) (int, error) {
 		return 0, EINVAL
 	}
 	if f.has(O_APPEND) {
-		off = -1 // at the end, wherever that is then: the file system has it locked
+		off = -1 // at the end, wherever that is then. NTFS lets nobody come between, but wine does
+		one := &here.appending[f.number()%uint64(len(here.appending))]
+		one.Lock()
+		defer one.Unlock()
 	}
 	var n uint32
 	err := windows.WriteFile(f.handle, buf[:min(len(buf), most)], &n, place(off))

@@ -9,7 +9,7 @@ import (
 
 // process is what Linux's kernel keeps of a process: its descriptors.
 //
-// Order of locks: names, a file's gate, a file's state. Who needs two gates holds names: only who has it alone takes several for himself.
+// Order of locks: names, a file's gate, a file's state, appending. Who needs two gates holds names: only who has it alone takes several for himself.
 type process struct {
 	descriptors numbers[*file]
 	patience    patience
@@ -17,6 +17,8 @@ type process struct {
 	// names is held for writing while a directory gets another name, and for reading by everything that has a handle for a moment
 	// only: no handle is below that directory then, save those of descriptors.
 	names sync.RWMutex
+
+	appending [64]sync.Mutex // by the inode's number; the last lock of all
 }
 
 // here is this process. There can be one only: descriptors are numbers that packages hand to each other.
