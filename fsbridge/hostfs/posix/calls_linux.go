@@ -1,3 +1,5 @@
+//go:build !portable
+
 package posix
 
 import (
@@ -6,15 +8,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-)
-
-type (
-	// Stat_t is what is known of an inode.
-	Stat_t = unix.Stat_t
-	// Statfs_t is what is known of a file system.
-	Statfs_t = unix.Statfs_t
-	// Timespec is a moment.
-	Timespec = unix.Timespec
 )
 
 // Open opens a path of the host, and follows symlinks.
@@ -257,14 +250,6 @@ func Getdents(fd int, buf []byte) (int, error) { return unix.Getdents(fd, buf) }
 
 // Flock locks a whole file for this open file.
 func Flock(fd, how int) error { return unix.Flock(fd, how) }
-
-// Lock is a record lock. Length 0 is to the end.
-type Lock struct {
-	Type   int16 // F_RDLCK, F_WRLCK, F_UNLCK
-	Start  int64
-	Length int64
-	PID    int32
-}
 
 // SetLock sets a record lock of this open file (F_OFD_SETLK). Where another has it, EAGAIN or EACCES says so.
 func SetLock(fd int, l Lock) error {

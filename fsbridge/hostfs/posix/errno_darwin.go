@@ -15,7 +15,7 @@ func native(e Errno, target error) bool {
 // from translates an error of a call.
 func from(err error) error {
 	var host unix.Errno
-	if !errors.As(err, &host) {
+	if err == nil || !errors.As(err, &host) {
 		return err
 	}
 	return translate(host)

@@ -1,0 +1,254 @@
+//go:build darwin || (linux && portable)
+
+package posix
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// firstHeld is the least number of a descriptor of ours. The system's own numbers are far below.
+const firstHeld = 1 << 30
+
+// held stands for a descriptor with O_PATH of what this system opens for nobody: a symlink, a FIFO, a socket, a device, or what denies us
+// reading. It is a name in a directory, and the inode that was found there. Whoever uses it looks whether the name still leads to that
+// inode, before and after. It goes along with what this process does to the name; if somebody else takes the name away, it is ESTALE.
+type held struct {
+	dir    int // of the directory, the system's own number; ours to close
+	dirID  inode
+	name   string
+	st     Stat_t // as it was seen last
+	search int    // a directory that we may enter, but not read: leads to what is in it; else -1
+	gone   bool   // this process has removed the name
+}
+
+// inode is the identity of a file.
+type inode struct{ dev, ino uint64 }
+
+func inodeOf(st *Stat_t) inode { return inode{st.Dev, st.Ino} }
+
+// table has what is held in this process, as the kernel's own table has what is open.
+type table struct {
+	count atomic.Int64
+	mu    sync.RWMutex
+	next  int
+	of    map[int]*held
+}
+
+// holding is the process's own.
+var holding = table{next: firstHeld, of: make(map[int]*held)}
+
+// hold returns a number for name in dirfd, a number of the system's. search becomes the table's, even if this fails.
+func (t *table) hold(dirfd int, name string, st *Stat_t, search int) (int, error) {
+	h := &held{dir: -1, name: name, st: *st, search: search}
+	var at Stat_t
+	err := systemFstat(dirfd, &at)
+	if err == nil {
+		h.dir, err = unix.FcntlInt(uintptr(dirfd), unix.F_DUPFD_CLOEXEC, 0)
+	}
+	if err != nil {
+		h.close()
+		return -1, from(err)
+	}
+	h.dirID = inodeOf(&at)
+	return t.add(h), nil
+}
+
+func (t *table) add(h *held) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fd := t.next
+	t.next++
+	t.of[fd] = h
+	t.count.Add(1)
+	return fd
+}
+
+func (h *held) close() {
+	for _, fd := range []int{h.dir, h.search} {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+func (t *table) drop(fd int) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := t.of[fd]
+	if h == nil {
+		return EBADF
+	}
+	delete(t.of, fd)
+	t.count.Add(-1)
+	h.close()
+	return nil
+}
+
+// look says how the inode is now. One that has lost its name to us is as it was, without it.
+func (h *held) look(st *Stat_t) error {
+	if h.gone {
+		*st = h.st
+		return nil
+	}
+	if err := systemFstatat(h.dir, h.name, st); err == ENOENT || err == ENOTDIR {
+		return ESTALE
+	} else if err != nil {
+		return err
+	}
+	if inodeOf(st) != inodeOf(&h.st) || st.Mode&S_IFMT != h.st.Mode&S_IFMT {
+		return ESTALE
+	}
+	return nil
+}
+
+// stat is [Fstat].
+func (t *table) stat(fd int, st *Stat_t) error {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	h := t.of[fd]
+	if h == nil {
+		return EBADF
+	}
+	return h.look(st)
+}
+
+// by runs f with the name of what is held as fd, while this process renames nothing, and looks before and after whether it is that inode's.
+func (t *table) by(fd int, f func(dirfd int, name string, st *Stat_t) error) error {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	h := t.of[fd]
+	if h == nil {
+		return EBADF
+	}
+	if h.gone {
+		return ESTALE
+	}
+	var st, after Stat_t
+	if err := h.look(&st); err != nil {
+		return err
+	}
+	if err := f(h.dir, h.name, &st); err != nil {
+		return err
+	}
+	return h.look(&after)
+}
+
+// again holds what is held as fd once more.
+func (t *table) again(fd int) (int, error) {
+	t.mu.RLock()
+	h := t.of[fd]
+	if h == nil {
+		t.mu.RUnlock()
+		return -1, EBADF
+	}
+	n := *h
+	var err error
+	n.dir, err = unix.FcntlInt(uintptr(h.dir), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil && h.search >= 0 {
+		if n.search, err = unix.FcntlInt(uintptr(h.search), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+			_ = unix.Close(n.dir)
+		}
+	}
+	t.mu.RUnlock()
+	if err != nil {
+		return -1, from(err)
+	}
+	return t.add(&n), nil
+}
+
+// at runs f with a number of the system's for the directory dirfd, which may be held.
+func (t *table) at(dirfd int, f func(dirfd int) error) error {
+	if dirfd < firstHeld {
+		return f(dirfd)
+	}
+	fd, err := t.enter(dirfd)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return f(fd)
+}
+
+// enter opens the directory that is held as fd, to be entered.
+func (t *table) enter(fd int) (n int, err error) {
+	t.mu.RLock()
+	search := -1
+	if h := t.of[fd]; h != nil && h.search >= 0 {
+		search, err = unix.FcntlInt(uintptr(h.search), unix.F_DUPFD_CLOEXEC, 0)
+	}
+	t.mu.RUnlock()
+	if search >= 0 || err != nil {
+		return search, from(err)
+	}
+	err = t.by(fd, func(dirfd int, name string, st *Stat_t) error {
+		if st.Mode&S_IFMT != S_IFDIR {
+			return ENOTDIR
+		}
+		n, err = systemOpenat(dirfd, name, O_RDONLY|O_DIRECTORY|O_NOFOLLOW, 0)
+		if err == EACCES {
+			n, err = systemSearch(dirfd, name)
+		}
+		return err
+	})
+	return n, err
+}
+
+// renaming performs f, which renames, and has those that are held go along: b is what replaces nothing, or is exchanged with a. Of a
+// removal there is only a.
+func (t *table) renaming(a, b place, exchange bool, f func() error) error {
+	if t.count.Load() == 0 {
+		return f()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var from, to Stat_t
+	if err := systemFstat(a.dir, &from); err != nil {
+		return err
+	}
+	if b.name != "" {
+		if err := systemFstat(b.dir, &to); err != nil {
+			return err
+		}
+	}
+	if err := f(); err != nil {
+		return err
+	}
+	for _, h := range t.of {
+		switch {
+		case h.gone:
+		case h.name == a.name && h.dirID == inodeOf(&from):
+			h.move(b, inodeOf(&to))
+		case b.name != "" && h.name == b.name && h.dirID == inodeOf(&to):
+			if exchange {
+				h.move(a, inodeOf(&from))
+			} else {
+				h.move(place{}, inode{})
+			}
+		}
+	}
+	return nil
+}
+
+// place is a name in a directory, by a number of the system's. The empty name is none.
+type place struct {
+	dir  int
+	name string
+}
+
+// move notes the new name, or that there is none.
+func (h *held) move(to place, id inode) {
+	if to.name != "" {
+		if dir, err := unix.FcntlInt(uintptr(to.dir), unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			_ = unix.Close(h.dir)
+			h.dir, h.dirID, h.name = dir, id, to.name
+			return
+		}
+	}
+	h.gone = true
+	if h.st.Nlink > 0 {
+		h.st.Nlink--
+	}
+}
