@@ -30,6 +30,7 @@ type world struct {
 	held  []*undologtest.Handle
 	armed bool // files may have setuid or setgid, and then nobody holds one: see [world.hold]
 	small bool // what random operations write is small
+	tells bool // the system tells who can write to a file: without that, an undo gives no setuid back
 }
 
 // worldLog is the log that the world has at the moment.
@@ -87,7 +88,7 @@ func newWorld(t undologtest.T, base string, o Options) *world {
 	if o.Dir == "" {
 		o.Dir = base + "/undo"
 	}
-	w := &world{t: t, base: base, root: root, opts: o}
+	w := &world{t: t, base: base, root: root, opts: o, tells: undologtest.TellsWriters(t, base)}
 	w.openLog()
 	w.Applier = undologtest.New(root, worldLog{w})
 	w.Prepare = func(op *fsbridge.Op) { op.NodeStat, op.VictimStat = hostfs.Stat{}, hostfs.Stat{} }
@@ -173,7 +174,7 @@ func (w *world) chmod(path string, mode uint32) error {
 		return errNoSuch
 	}
 	if o.Type == unix.S_IFREG && mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
-		if len(w.held) > 0 {
+		if len(w.held) > 0 || !w.tells {
 			mode &^= unix.S_ISUID | unix.S_ISGID
 		} else {
 			w.armed = true

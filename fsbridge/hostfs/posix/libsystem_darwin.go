@@ -20,7 +20,7 @@ var futimensAddress, getattrlistAddress uintptr
 //go:cgo_import_dynamic libc_getattrlist getattrlist "/usr/lib/libSystem.B.dylib"
 
 // futimens sets times in nanoseconds; unix.Futimes has microseconds.
-func futimens(fd int, times *[2]Timespec) error {
+func futimens(fd int, times *[2]unix.Timespec) error {
 	if _, _, e := syscallSyscall(futimensAddress, uintptr(fd), uintptr(unsafe.Pointer(times)), 0); e != 0 {
 		return e
 	}

@@ -143,8 +143,8 @@ func systemChmod(dirfd int, name string, mode uint32) error {
 }
 
 // hostTimes has macOS's numbers for now and for leaving a time.
-func hostTimes(times *[2]Timespec) *[2]Timespec {
-	host := *times
+func hostTimes(times *[2]Timespec) *[2]unix.Timespec {
+	host := [2]unix.Timespec{unix.Timespec(times[0]), unix.Timespec(times[1])}
 	for i := range host {
 		switch host[i].Nsec {
 		case UTIME_NOW:

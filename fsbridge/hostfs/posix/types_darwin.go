@@ -2,41 +2,18 @@ package posix
 
 import "golang.org/x/sys/unix"
 
-// Stat_t is what is known of an inode, as x86-64's Linux has it.
-type Stat_t struct {
-	Dev, Ino, Nlink  uint64
-	Mode, Uid, Gid   uint32
-	Rdev             uint64
-	Size             int64
-	Blksize          int64
-	Blocks           int64
-	Atim, Mtim, Ctim Timespec
-}
-
-// Statfs_t is what is known of a file system.
-type Statfs_t struct {
-	Type, Bsize                  int64
-	Blocks, Bfree, Bavail, Files uint64
-	Ffree                        uint64
-	Fsid                         unix.Fsid
-	Namelen, Frsize, Flags       int64
-}
-
-// Timespec is a moment.
-type Timespec = unix.Timespec
-
 func statOf(u *unix.Stat_t) Stat_t {
 	return Stat_t{
 		Dev: uint64(uint32(u.Dev)), Ino: u.Ino, Nlink: uint64(u.Nlink), Mode: uint32(u.Mode), Uid: u.Uid, Gid: u.Gid,
 		Rdev: uint64(uint32(u.Rdev)), Size: u.Size, Blksize: int64(u.Blksize), Blocks: u.Blocks,
-		Atim: u.Atim, Mtim: u.Mtim, Ctim: u.Ctim,
+		Atim: Timespec(u.Atim), Mtim: Timespec(u.Mtim), Ctim: Timespec(u.Ctim),
 	}
 }
 
 func statfsOf(u *unix.Statfs_t) Statfs_t {
 	s := Statfs_t{
 		Bsize: int64(u.Bsize), Blocks: u.Blocks, Bfree: u.Bfree, Bavail: u.Bavail, Files: u.Files, Ffree: u.Ffree,
-		Fsid: u.Fsid, Namelen: 255, Frsize: int64(u.Bsize),
+		Fsid: Fsid(u.Fsid), Namelen: 255, Frsize: int64(u.Bsize),
 	}
 	if u.Flags&unix.MNT_RDONLY != 0 {
 		s.Flags |= ST_RDONLY

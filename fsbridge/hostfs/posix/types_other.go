@@ -30,11 +30,3 @@ type Statfs_t struct {
 	Fsid                                Fsid
 	Namelen, Frsize, Flags              int64
 }
-
-// Lock is a record lock. Length 0 is to the end.
-type Lock struct {
-	Type   int16 // F_RDLCK, F_WRLCK, F_UNLCK
-	Start  int64
-	Length int64
-	PID    int32
-}

@@ -53,12 +53,7 @@ func (a *Applier) Tmpfile(path string, mode uint32) (*Handle, error) {
 	err := a.inDir(path, func(dir *node, fd int) error {
 		op := &fsbridge.Op{Kind: fsbridge.OpTmpfile, Dir: &dir.obj, DirFD: fd}
 		return a.do(op, func() (*fsbridge.Object, error) {
-			d, err := hostfs.ReopenFD(fd, unix.O_RDONLY|unix.O_DIRECTORY)
-			if err != nil {
-				return nil, err
-			}
-			defer hostfs.Close(d)
-			f, err := unix.Openat(d, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, mode)
+			f, err := hostfs.OpenTmpfile(fd, unix.O_RDWR, mode)
 			if err != nil {
 				return nil, err
 			}

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sort"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
 // T is what testing.T and rapid.T have in common.
@@ -116,4 +119,21 @@ func Differences(want, got Tree) (diff []string) {
 	}
 	sort.Strings(diff)
 	return diff
+}
+
+// TellsWriters tells whether the system says who can write to a file in dir. Without that, an undo gives no setuid back to a file that it changes in place.
+func TellsWriters(t T, dir string) bool {
+	t.Helper()
+	name := filepath.Join(dir, "who writes")
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		t.Fatalf("%v", err)
+	}
+	defer os.Remove(name)
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	defer f.Close()
+	_, known := hostfs.Written(int(f.Fd()))
+	return known
 }
