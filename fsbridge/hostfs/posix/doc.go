@@ -43,8 +43,8 @@
 //     opened again only as the same open file;
 //   - positions in a directory are made of names (portable_list.go);
 //   - nobody is asked who can write to a file: somebody may (Written);
-//   - there are no files that never had a name, no clones, no copies within the kernel, no room in a hole, no other modes of fallocate, no
-//     sockets without somebody who listens, no time of birth that can be trusted, no ids of mounts, and no thread that makes a file for another user.
+//   - there are no files that never had a name, no clones, no copies within the kernel, no room in a hole, no content moved by fallocate, no
+//     sockets whose path has more than 103 bytes, no time of birth that can be trusted, no ids of mounts, and no thread that makes a file for another user.
 //
 // Attributes of Linux's own namespaces, and access lists, do not exist on macOS: package posixmeta keeps what a guest needs.
 package posix

@@ -55,8 +55,8 @@ func Seek(fd int, off int64, whence int) (int64, error) {
 // Ftruncate sets the size.
 func Ftruncate(fd int, size int64) error { return from(unix.Ftruncate(fd, size)) }
 
-// Fallocate changes what a file takes of its file system: it takes room beyond its end, and makes holes. It gives EOPNOTSUPP for
-// room in a hole, and for the modes that move content.
+// Fallocate changes what a file takes of its file system: it takes room beyond its end, and makes holes, also where only zeros are asked
+// for. A hole stays one, without room. It gives EOPNOTSUPP for the modes that move content.
 func Fallocate(fd int, mode uint32, off, length int64) error {
 	if fd >= firstHeld {
 		return EBADF
@@ -73,14 +73,20 @@ func Fallocate(fd int, mode uint32, off, length int64) error {
 		return allocate(fd, mode, off+length, &st)
 	case FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE:
 		return punch(fd, off, min(off+length, st.Size), max(int64(st.Blksize), 512))
+	case FALLOC_FL_ZERO_RANGE, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE:
+		end := off + length
+		if err := punch(fd, off, min(end, st.Size), max(int64(st.Blksize), 512)); err != nil {
+			return err
+		}
+		if mode&FALLOC_FL_KEEP_SIZE == 0 && end > st.Size {
+			return Ftruncate(fd, end)
+		}
+		return nil
 	}
 	return EOPNOTSUPP
 }
 
 func allocate(fd int, mode uint32, end int64, st *Stat_t) error {
-	if st.Size > 0 && st.Blocks*512 < st.Size {
-		return EOPNOTSUPP // there are holes
-	}
 	if end <= st.Size {
 		return nil
 	}

@@ -61,8 +61,8 @@ func Mkdirat(dirfd int, name string, mode uint32) error {
 	return holding.at(dirfd, func(dirfd int) error { return from(unix.Mkdirat(dirfd, name, mode)) })
 }
 
-// Mknodat makes a FIFO or a regular file. A FIFO is made by the path of the directory, as there is no other call: if
-// it is then not in dirfd, somebody has moved that meanwhile, and ESTALE says so. A socket can only be made by whoever listens to it: EPERM.
+// Mknodat makes a FIFO, a socket or a regular file. The first two are made by the path of the directory, as there is no other call: if
+// nothing of that kind is then in dirfd, somebody has moved that meanwhile, and ESTALE says so.
 func Mknodat(dirfd int, name string, mode uint32) error {
 	return holding.at(dirfd, func(dirfd int) error {
 		switch mode & S_IFMT {
@@ -72,14 +72,14 @@ func Mknodat(dirfd int, name string, mode uint32) error {
 				err = from(unix.Close(fd))
 			}
 			return err
-		case S_IFIFO:
-			return makeFIFO(dirfd, name, mode&0o7777)
+		case S_IFIFO, S_IFSOCK:
+			return makeByPath(dirfd, name, mode)
 		}
 		return EPERM
 	})
 }
 
-func makeFIFO(dirfd int, name string, mode uint32) error {
+func makeByPath(dirfd int, name string, mode uint32) error {
 	var st Stat_t
 	if systemFstatat(dirfd, name, &st) == nil {
 		return EEXIST
@@ -88,13 +88,39 @@ func makeFIFO(dirfd int, name string, mode uint32) error {
 	if err != nil {
 		return err
 	}
-	if err := unix.Mkfifo(filepath.Join(path, name), mode); err != nil {
-		return from(err)
+	path = filepath.Join(path, name)
+	if mode&S_IFMT == S_IFIFO {
+		err = from(unix.Mkfifo(path, mode&0o7777))
+	} else {
+		err = makeSocket(path)
 	}
-	if err := systemFstatat(dirfd, name, &st); err != nil || st.Mode&S_IFMT != S_IFIFO {
+	if err != nil {
+		return err
+	}
+	if err := systemFstatat(dirfd, name, &st); err != nil || st.Mode&S_IFMT != mode&S_IFMT {
 		return ESTALE
 	}
-	return nil
+	if (st.Mode^mode)&0o7777 == 0 {
+		return nil
+	}
+	return systemChmod(dirfd, name, mode&0o7777)
+}
+
+// makeSocket makes a socket to which nobody listens, as one has that was closed. EPERM if the path is longer than a socket's can be.
+func makeSocket(path string) error {
+	const longest = 103 // on macOS
+	if len(path) > longest {
+		return EPERM
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return from(err)
+	}
+	defer unix.Close(fd)
+	if err = unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err == unix.EADDRINUSE {
+		return EEXIST
+	}
+	return from(err)
 }
 
 // Symlinkat makes a symlink.
