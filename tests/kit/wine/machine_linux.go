@@ -16,6 +16,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/tests/kit/wine/outside"
 )
 
 // nobody is who runs programs.
@@ -43,6 +45,7 @@ type Machine struct {
 
 	mu      sync.Mutex
 	started []*Cmd
+	servers []*outside.Server
 }
 
 // Start makes a machine. Close ends it.
@@ -330,7 +333,11 @@ func (m *Machine) run(ctx context.Context, line ...string) error {
 	return nil
 }
 
-// Close ends all that runs in the machine, and removes its directory.
+// Close ends all that runs in the machine, and for it outside, and removes its directory.
 func (m *Machine) Close() error {
-	return errors.Join(m.end(), os.RemoveAll(m.dir))
+	err := m.end()
+	for _, s := range m.servers {
+		err = errors.Join(err, s.Close())
+	}
+	return errors.Join(err, os.RemoveAll(m.dir))
 }

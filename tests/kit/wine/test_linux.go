@@ -1,6 +1,10 @@
 package wine
 
 import (
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
 	"testing"
 
 	"github.com/codeagent/sandbox/tests/kit/require"
@@ -14,9 +18,6 @@ func New(t testing.TB, o Options) *Machine {
 	if err != nil {
 		require.Missing(t, "wine ("+err.Error()+")", "apt-get install mmdebstrap, and Debian's mirror")
 	}
-	if o.Dir == "" {
-		o.Dir = t.TempDir()
-	}
 	m, err := bed.Start(o)
 	if err != nil {
 		t.Fatal(err)
@@ -27,4 +28,16 @@ func New(t testing.TB, o Options) *Machine {
 		}
 	})
 	return m
+}
+
+// Build builds a package of this module for Windows and returns the program.
+func Build(t testing.TB, pkg string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), path.Base(pkg)+".exe")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", file, "github.com/codeagent/sandbox/"+pkg)
+	cmd.Env = append(os.Environ(), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build for Windows: %v: %s", err, out)
+	}
+	return file
 }

@@ -1,0 +1,160 @@
+package wine_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/codeagent/sandbox/tests/kit/wine"
+)
+
+// What wine 10 lacks, and Windows has.
+const (
+	noSymlinks = "wine: it makes no symlinks and does not read ours"
+	noUnix     = "wine: it has no AF_UNIX"
+	noAdapters = "wine: GetAdaptersAddresses says ERROR_INVALID_DATA"
+)
+
+// What is not there on Windows either.
+const (
+	noTools  = "no go, git or sh to compare with"
+	oneError = "Go has one number there for ENOTDIR and for a path that does not exist"
+	names    = "the test makes files with names that Windows does not have"
+)
+
+// What is left to do in our programs, or in the test.
+const (
+	modes    = "to do: who may write to a file is asked by its mode"
+	paths    = "to do: the test takes a path that begins with a slash for absolute"
+	programs = "to do: a program is found by its mode"
+	homes    = "to do: where the user's and the organisation's files are"
+)
+
+// packages are those whose tests run, with the tests that fail and why.
+var packages = map[string]map[string]string{
+	"actors/approval": {
+		"TestBadFiles": noSymlinks, "TestRemember": modes, "TestFilesThatAreNotTrusted": modes,
+	},
+	"actors/frontend": {"TestFindFolder": noSymlinks, "TestCommandDirectory": noSymlinks},
+	"actors/frontend/control": {
+		"TestCall": noUnix, "TestTooMany": noUnix, "TestHangUp": noUnix, "TestBadRequests": noUnix, "TestErrorsKeepTheirIdentity": oneError,
+	},
+	"actors/machine": nil,
+	"actors/session": nil,
+	"actors/step":    nil,
+	"cmd/sandbox/internal/agents": {
+		"TestPreview": paths, "TestEditFollowsSymlinks": noSymlinks, "TestTheCommandIsOneWord": noTools,
+		"TestEditMakesAFile": modes, "TestEditKeepsModeAndABackup": modes, "TestLook": programs,
+	},
+	"cmd/sandbox/internal/config": {
+		"TestFileIsRead": paths, "TestLaterLevelsWin": paths, "TestLocks": paths, "TestProjectMayOnlyTighten": paths,
+		"TestProjectFileIsNotFollowed": noSymlinks, "TestAsks": paths,
+	},
+	"cmd/sandbox/internal/configure":   {"TestWrite": homes, "TestWriteRefuses": homes, "TestText": homes},
+	"cmd/sandbox/internal/console":     nil,
+	"cmd/sandbox/internal/stepline":    nil,
+	"fsbridge":                         nil,
+	"fsbridge/posixmeta":               nil,
+	"fsbridge/shellquote":              {"TestWordsShell": noTools},
+	"fsbridge/texts":                   {"TestUnifiedNames": names},
+	"fsbridge/undolog/internal/format": nil,
+	"guest/control":                    nil,
+	"hypervisor/agents":                {"TestW10Queue": noUnix},
+	"hypervisor/cable":                 nil,
+	"hypervisor/network/policy":        {"TestBroadcastIsTheHosts": noAdapters},
+	"messages/lexical":                 nil,
+	"messages/logctx":                  nil,
+	"supervision":                      nil,
+}
+
+// event is a line of go test -json.
+type event struct{ Action, Package, Test, Output string }
+
+func TestPackages(t *testing.T) {
+	wine.New(t, wine.Options{}) // the bed is made here, or the reason is told why there is none
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	launcher := filepath.Join(t.TempDir(), "wine")
+	build := exec.Command("go", "build", "-o", launcher, "./tests/cmd/wine")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v: %s", err, out)
+	}
+	args := []string{"test", "-json", "-vet=off", "-count=1", "-timeout=5m", "-ldflags=-w", "-exec", launcher}
+	for _, p := range slices.Sorted(maps.Keys(packages)) {
+		args = append(args, "./"+p)
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, _ := cmd.Output() // an error says that tests failed, and some do
+	ended, said := results(t, out)
+	for _, p := range slices.Sorted(maps.Keys(packages)) {
+		if ended[p] == nil {
+			t.Errorf("%s: none of its tests ran\n%s%s", p, said[p], stderr.Bytes())
+			continue
+		}
+		for test, why := range packages[p] {
+			if action := ended[p][test]; action != "fail" {
+				t.Errorf("%s: %s is on the list of what fails (%s), and did not: %q", p, test, why, action)
+			}
+		}
+		for test, action := range ended[p] {
+			if action == "fail" && test != "" && packages[p][test] == "" {
+				t.Errorf("%s: %s failed\n%s", p, test, said[p+"."+test])
+			}
+		}
+		if ended[p][""] == "fail" && !slices.Contains(slices.Collect(maps.Values(ended[p].tests())), "fail") {
+			t.Errorf("%s: ended before its tests\n%s", p, said[p])
+		}
+	}
+}
+
+// results returns how each test that is no part of another ended, by package; the package's own end has the name "". And what each said.
+func results(t *testing.T, out []byte) (ended map[string]ends, said map[string]string) {
+	t.Helper()
+	ended, said = map[string]ends{}, map[string]string{}
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			t.Fatalf("go test: %s", lines.Bytes())
+		}
+		p := strings.TrimPrefix(e.Package, "github.com/codeagent/sandbox/")
+		test, _, part := strings.Cut(e.Test, "/")
+		switch e.Action {
+		case "output":
+			said[strings.TrimSuffix(p+"."+test, ".")] += e.Output
+		case "pass", "fail", "skip":
+			if part {
+				continue
+			}
+			if ended[p] == nil {
+				ended[p] = ends{}
+			}
+			ended[p][test] = e.Action
+		}
+	}
+	return ended, said
+}
+
+// ends says how tests ended.
+type ends map[string]string
+
+func (e ends) tests() map[string]string {
+	tests := maps.Clone(e)
+	delete(tests, "")
+	return tests
+}
