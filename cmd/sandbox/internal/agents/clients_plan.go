@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/codeagent/sandbox/fsbridge/texts"
 )
@@ -170,7 +172,8 @@ func (c *FilePreview) show(s Step) error {
 	if !s.changed() {
 		return nil
 	}
-	from, to := "a"+c.File, "b"+c.File
+	name := "/" + strings.TrimPrefix(filepath.ToSlash(c.File), "/") // C:\x is a/C:/x
+	from, to := "a"+name, "b"+name
 	if s.Before == nil {
 		from = ""
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -13,6 +14,7 @@ func home(t *testing.T) Places {
 	t.Helper()
 	dir := t.TempDir()
 	t.Setenv("HOME", dir)
+	t.Setenv("USERPROFILE", dir) // what Windows calls it
 	t.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, ".config"))
 	t.Setenv("CODEX_HOME", "")
 	t.Setenv("PATH", filepath.Join(dir, "bin"))
@@ -125,7 +127,7 @@ func TestPreview(t *testing.T) {
 		return v
 	}
 	v := look(false)
-	if len(v.Changes) != 2 || v.Changes[0].Change != "create" || len(v.Changes[0].What) != 2 || !strings.Contains(v.Changes[0].Diff, "\n+++ b"+file+"\n@@ ") {
+	if len(v.Changes) != 2 || v.Changes[0].Change != "create" || len(v.Changes[0].What) != 2 || !strings.Contains(v.Changes[0].Diff, "\n+++ b/"+strings.TrimPrefix(filepath.ToSlash(file), "/")+"\n@@ ") {
 		t.Errorf("%+v", v)
 	}
 	if _, err := os.Lstat(filepath.Dir(file)); err == nil {
@@ -161,7 +163,11 @@ func TestPreview(t *testing.T) {
 // as it is: ours, nothing, somebody else's, or nonsense.
 func TestLook(t *testing.T) {
 	p := home(t)
-	putIn(t, filepath.Join(p.Home, "bin", "codex"), "#!/bin/sh\n")
+	codex := filepath.Join(p.Home, "bin", "codex")
+	if runtime.GOOS == "windows" {
+		codex += ".exe"
+	}
+	putIn(t, codex, "#!/bin/sh\n")
 	putIn(t, filepath.Join(p.Home, ".cursor", "mcp.json"), "{ nonsense")
 	putIn(t, filepath.Join(p.Home, ".gemini", "settings.json"), `{"mcpServers": {"sandbox": {"command": "other"}}}`)
 	c, err := FindClient("claude-code")
@@ -184,7 +190,7 @@ func TestLook(t *testing.T) {
 	if f := found["claude-code"]; !f.Found || !f.Shell.Installed || f.MCP.Installed || f.Shell.File != filepath.Join(p.Home, ".claude", "settings.json") {
 		t.Errorf("%+v", f)
 	}
-	if f := found["codex"]; f.Program != filepath.Join(p.Home, "bin", "codex") || f.Folder != "" || !f.Found || f.MCP.Installed {
+	if f := found["codex"]; f.Program != codex || f.Folder != "" || !f.Found || f.MCP.Installed {
 		t.Errorf("%+v", f)
 	}
 	if f := found["cursor"]; f.Folder == "" || f.MCP.Installed || !strings.Contains(f.MCP.Why, "mcp.json") {

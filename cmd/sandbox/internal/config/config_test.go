@@ -20,6 +20,9 @@ func write(t *testing.T, dir, text string) string {
 	return file
 }
 
+// drive is what an absolute path begins with, before its first slash.
+var drive = filepath.VolumeName(os.TempDir())
+
 // load reads texts as the organisation's and the user's file.
 func load(t *testing.T, organisation, user string) (*Set, Sources, error) {
 	t.Helper()
@@ -54,10 +57,10 @@ exempt = ["**/*.tmp"]
 [bridge]
 cache = "none"
 [[directory]]
-path = "/a"
+path = "`+drive+`/a"
 label = "main"
 [[directory]]
-path = "/b"
+path = "`+drive+`/b"
 access = "read_only"
 `)
 	c := s.Config
@@ -65,7 +68,7 @@ access = "read_only"
 		c.Undo.Age != 72*time.Hour || c.Undo.StepBytes != -1 || c.Safeguards.DeleteThreshold != 100 ||
 		c.Safeguards.OverwriteBytes != 1<<20 || c.Safeguards.Timeout != 10*time.Second ||
 		!slices.Equal(c.Safeguards.Exempt, []string{"**/*.tmp"}) || c.Bridge.Cache != "none" ||
-		!slices.Equal(c.Directory, []Directory{{Path: "/a", Label: "main"}, {Path: "/b", ReadOnly: true}}) {
+		!slices.Equal(c.Directory, []Directory{{Path: drive + "/a", Label: "main"}, {Path: drive + "/b", ReadOnly: true}}) {
 		t.Errorf("read as %+v", c)
 	}
 }
@@ -121,16 +124,16 @@ func TestAllMistakesAreReported(t *testing.T) {
 }
 
 func TestLaterLevelsWin(t *testing.T) {
-	s, from := must(t, "[undo]\nmax_steps = 10\nsymlinks = \"read-only\"\n", "[undo]\nmax_steps = 20\n[jail]\nhide = [\"/a\"]\n")
+	s, from := must(t, "[undo]\nmax_steps = 10\nsymlinks = \"read-only\"\n", "[undo]\nmax_steps = 20\n[jail]\nhide = [\""+drive+"/a\"]\n")
 	project := t.TempDir()
-	file := write(t, project, "[jail]\nhide = [\"/b\", \"/a\"]\n[safeguards]\ndeletes = 5\n")
+	file := write(t, project, "[jail]\nhide = [\""+drive+"/b\", \""+drive+"/a\"]\n[safeguards]\ndeletes = 5\n")
 	if err := s.AddProject(project); err != nil {
 		t.Fatal(err)
 	}
 	for _, set := range []struct {
 		flag   string
 		values []string
-	}{{"safeguard-deletes", []string{"9", "50"}}, {"hide", []string{"/c"}}, {"gitignore", []string{"true"}}, {"safeguard-overwrite", []string{"2MiB"}}} {
+	}{{"safeguard-deletes", []string{"9", "50"}}, {"hide", []string{drive + "/c"}}, {"gitignore", []string{"true"}}, {"safeguard-overwrite", []string{"2MiB"}}} {
 		if err := s.SetFlag(set.flag, set.values); err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +143,7 @@ func TestLaterLevelsWin(t *testing.T) {
 		"undo.symlinks":              {`"read-only"`, from.Organisation + ":3"},
 		"undo.barriers":              {`"barrier"`, "default"},
 		"undo.gitignore":             {"true", "--gitignore"},
-		"jail.hide":                  {`["/a", "/b", "/c"]`, from.User + ":4 " + file + ":2 --hide"},
+		"jail.hide":                  {`["` + drive + `/a", "` + drive + `/b", "` + drive + `/c"]`, from.User + ":4 " + file + ":2 --hide"},
 		"safeguards.deletes":         {"50", "--safeguard-deletes"},
 		"safeguards.overwrite_bytes": {`"2MiB"`, "--safeguard-overwrite"},
 	}
@@ -199,7 +202,7 @@ func TestLocks(t *testing.T) {
 		"a key":             "[undo]\nmax_steps = 500\n",
 		"a key of a table":  "[safeguards]\ndeletes = 0\n",
 		"by its default":    "[safeguards]\nrename_over = true\n",
-		"a list":            "[jail]\nshow = [\"/root/.ssh\"]\n",
+		"a list":            "[jail]\nshow = [\"" + drive + "/root/.ssh\"]\n",
 		"both right, wrong": "[undo]\nmax_steps = 5\n[safeguards]\ntimeout = \"1h\"\n",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +216,7 @@ func TestLocks(t *testing.T) {
 	if err := s.SetFlag("safeguard-deletes", []string{"100"}); err == nil || !strings.Contains(err.Error(), "locked") {
 		t.Errorf("a flag: %v", err)
 	}
-	if err := s.SetFlag("show", []string{"/root/.ssh"}); err == nil || !strings.Contains(err.Error(), "locked") {
+	if err := s.SetFlag("show", []string{drive + "/root/.ssh"}); err == nil || !strings.Contains(err.Error(), "locked") {
 		t.Errorf("a list's flag: %v", err)
 	}
 	if err := s.SetFlag("safeguard-deletes", []string{"10"}); err != nil {
@@ -259,7 +262,7 @@ timeout = "30s"
 	allowed := []string{
 		`isolation = "jail"`, `undo.symlinks = "read-only"`, `undo.barriers = "lock"`, `undo.durability = "power"`, `undo.gitignore = false`, `undo.keep_output = false`,
 		`safeguards.deletes = 5`, `safeguards.deletes = 100`, `safeguards.overwrite_bytes = 1`, `safeguards.rename_over = true`, `safeguards.protect = true`,
-		`safeguards.timeout = "1s"`, `jail.hide = ["/x"]`, `jail.mode = "dynamic"`, `jail.gate = ["/x"]`, `jail.debug = false`, `jail.containers = false`, `jail.run_32bit = false`, `bridge.cache = "none"`, `bridge.kind = "fuse"`, `log.level = "error"`, `log.level = "trace"`, `log.format = "json"`,
+		`safeguards.timeout = "1s"`, `jail.hide = ["` + drive + `/x"]`, `jail.mode = "dynamic"`, `jail.gate = ["` + drive + `/x"]`, `jail.debug = false`, `jail.containers = false`, `jail.run_32bit = false`, `bridge.cache = "none"`, `bridge.kind = "fuse"`, `log.level = "error"`, `log.level = "trace"`, `log.format = "json"`,
 		`classifier.destructive = ["make clean"]`, `classifier.auto_approve = "read-only"`, `mcp.timeout = "1m"`, `isolation = "vm"`, `vm.mode = "ephemeral"`,
 		`places.caches = "read-only"`, `places.home = "read-only"`,
 		`network.policy = "allowlist"`, `network.policy = "disabled"`, `network.deny = ["evil.test"]`, `commands.at_once = 8`, `commands.at_once = 1`,

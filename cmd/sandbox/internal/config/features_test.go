@@ -50,7 +50,7 @@ func TestAsks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.SetFor("rw", []string{"/srv"}, "profile"); err != nil {
+	if err := s.SetFor("rw", []string{drive + "/srv"}, "profile"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.SetRequest("network.policy", "allowlist"); err != nil {
