@@ -30,14 +30,7 @@ type Config struct {
 
 	Undo
 	Safeguards Safeguards
-	// PosixMetadata serves the folders as if their file system were Windows': names
-	// that Windows does not take are refused, and modes, owners and symlinks are kept
-	// beside the undo log.
-	PosixMetadata bool
-	// Bridge is how a jail reaches the folders; empty is [hypervisor.BridgeFUSE].
-	Bridge hypervisor.Bridge
-	// CacheNone turns kernel caching of the bridge off (strict mode).
-	CacheNone bool
+	Serving
 	// Jail goes to the guest as it is; what the session hides is added.
 	hypervisor.Jail
 	// Agents keep keys, by name ("ssh", "gpg"): programs inside may ask for the use of a key, which a person decides. AllowUse are patterns of
@@ -108,6 +101,28 @@ type Undo struct {
 	// KeepOutput keeps what commands write to stdout and stderr with their steps.
 	KeepOutput bool
 }
+
+// Serving is how the folders are served: what [bridge] of the configuration says.
+type Serving struct {
+	// Bridge is how a jail reaches the folders; empty is [hypervisor.BridgeFUSE].
+	Bridge hypervisor.Bridge
+	// Cache is what kernels may keep of a folder; empty is [CacheAuto].
+	Cache Cache
+	// PosixMetadata serves the folders as if their file system were Windows': names
+	// that Windows does not take are refused, and modes, owners and symlinks are kept
+	// beside the undo log.
+	PosixMetadata bool
+}
+
+// Cache says what the kernel that has a folder mounted may keep of it: the word of --cache.
+type Cache string
+
+// The caches.
+const (
+	CacheAuto Cache = "auto"
+	// CacheNone has every access go to the bridge (strict mode).
+	CacheNone Cache = "none"
+)
 
 // Safeguards are [messages.Safeguards].
 type Safeguards = messages.Safeguards

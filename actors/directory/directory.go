@@ -304,7 +304,7 @@ func (d *Directory) serve(t hypervisor.Transport) error {
 	if d.env.Config.PosixMetadata && d.meta != nil {
 		o.Posix = d.meta.overlay
 	}
-	if d.env.Config.CacheNone {
+	if d.env.Config.Cache == api.CacheNone {
 		o.Cache = vfs.CacheNone
 	}
 	switch {

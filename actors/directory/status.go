@@ -31,7 +31,7 @@ func (d *Directory) bridgeStatus() *api.BridgeStatus {
 	if k, ok := b.(fsbridge.Kinder); ok {
 		st.Kind, st.Protocol = k.Kind()
 	}
-	if d.env.Config.CacheNone {
+	if d.env.Config.Cache == api.CacheNone {
 		st.Cache = "none"
 	}
 	if c, ok := b.(fsbridge.Counter); ok {

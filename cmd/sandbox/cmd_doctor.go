@@ -154,7 +154,7 @@ func (a *app) printFindings(findings []doctor.Finding) {
 // host is this machine, as the configuration would use it.
 func (a *app) host() doctor.Host {
 	return doctor.Host{
-		Bridge:   hypervisor.Bridge(a.conf.Bridge.Kind),
+		Bridge:   a.conf.Bridge.Bridge,
 		Jail:     func() (hypervisor.Runtime, error) { return a.launch.Runtime("jail") },
 		Landlock: func() (hypervisor.Runtime, error) { return a.launch.Runtime("landlock") },
 		Limits:   a.launch.Config(nil).Limits,

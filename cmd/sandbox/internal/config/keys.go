@@ -267,7 +267,7 @@ func insideKeys() []Key {
 			Doc: "let commands in a jail write to this `path` of the host itself; that cannot be undone (in a file absolute or ~/...)",
 		},
 		{
-			Name: "bridge.kind", Enum: []string{"mediated", "auto", "fuse"}, Rule: Tighten, Flag: "bridge",
+			Name: "bridge.kind", in: "Bridge", Enum: []string{"mediated", "auto", "fuse"}, Rule: Tighten, Flag: "bridge",
 			Doc: "how the jail reaches the folder: mediated (at native speed: only what would change it is answered here), fuse (every access is), or auto (mediated where this kernel can and the folder holds neither mounts nor hidden files, else fuse)",
 		},
 		{
@@ -466,7 +466,7 @@ func Default() Config {
 		Places:        Writable{Caches: "overlay", Home: "overlay"},
 		Commands:      Commands{AtOnce: messages.Commands},
 		Limits:        Limits{Limits: hypervisor.Limits{PIDs: 4096}},
-		Bridge:        Bridge{Kind: "auto", Cache: "auto", PosixMetadata: runtime.GOOS == "windows"},
+		Bridge:        api.Serving{Bridge: hypervisor.BridgeAuto, Cache: api.CacheAuto, PosixMetadata: runtime.GOOS == "windows"},
 		MCP:           MCP{Timeout: Duration(messages.ToolTime)},
 		Notifications: struct{ Desktop string }{"auto"},
 		Classifier:    Classifier{AutoApprove: "all", MaxBytes: ClassifierBytes},

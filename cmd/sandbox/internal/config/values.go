@@ -28,7 +28,7 @@ type Config struct {
 	Jail          Jail
 	Places        Writable
 	Limits        Limits
-	Bridge        Bridge
+	Bridge        api.Serving // how the folders are served
 	Agent         Agent
 	Stdio         Stdio
 	MCP           MCP
@@ -86,13 +86,6 @@ func milliCPUs(s string) (int, error) {
 		return 0, fmt.Errorf("%q is not a number of processors, as 1.5 is", s)
 	}
 	return int(math.Round(n * 1000)), nil
-}
-
-// Bridge is the file system that serves the working folders.
-type Bridge struct {
-	Kind          string
-	Cache         string
-	PosixMetadata bool
 }
 
 // Agent is the coding agent behind agent.prompt of the STDIO API.

@@ -47,11 +47,10 @@ func (l *Launcher) Config(dirs []api.Directory) api.Config {
 		Safeguards:  l.Conf.Safeguards,
 		Timing:      l.Conf.Steps,
 		Commands:    l.Conf.Commands.AtOnce, FolderBytes: max(l.Conf.Limits.Folders, 0),
-		Bridge:    hypervisor.Bridge(l.Conf.Bridge.Kind),
-		CacheNone: l.Conf.Bridge.Cache == "none", PosixMetadata: l.Conf.Bridge.PosixMetadata,
-		Jail:   l.Conf.Jail.Jail,
-		Umask:  uint32(l.Umask),
-		Logger: l.Log,
+		Serving: l.Conf.Bridge,
+		Jail:    l.Conf.Jail.Jail,
+		Umask:   uint32(l.Umask),
+		Logger:  l.Log,
 	}
 }
 

@@ -37,6 +37,7 @@ func TestGroups(t *testing.T) {
 		"undo.max_bytes": int64(1), "undo.max_steps": int64(2), "undo.max_step_bytes": int64(3), "undo.max_age": "4h", "undo.max_uncompressed_bytes": int64(5), "undo.symlinks": "ignore",
 		"undo.barriers": "warn", "undo.durability": "power", "undo.gitignore": true, "undo.keep_output": false,
 		"safeguards.deletes": int64(1), "safeguards.overwrite_bytes": "2KiB", "safeguards.rename_over": true, "safeguards.protect": false, "safeguards.timeout": "3s", "safeguards.exempt": []any{"x"},
+		"bridge.kind": "fuse", "bridge.cache": "none", "bridge.posix_metadata": true,
 		"jail.run_32bit": true, "jail.debug": true, "jail.hide": []any{"/h"},
 		"limits.pids": int64(-1), "limits.memory": "1MiB", "limits.cpus": "1.5", "limits.file": "2MiB", "limits.tmp": "3MiB",
 		"vm.memory": "1GiB", "vm.cpus": int64(3), "vm.acceleration": "tcg", "vm.boot_timeout": "9s", "vm.qemu": "/q",
@@ -53,6 +54,7 @@ func TestGroups(t *testing.T) {
 		}},
 		{got.Safeguards, api.Safeguards{DeleteThreshold: 1, OverwriteBytes: 2 << 10, RenameOver: true, Timeout: 3 * time.Second, Exempt: []string{"x"}}},
 		{got.Jail, hypervisor.Jail{Programs32bit: true, Debug: true, Hide: []string{"/h"}}},
+		{got.Serving, api.Serving{Bridge: hypervisor.BridgeFUSE, Cache: api.CacheNone, PosixMetadata: true}},
 		{l.Conf.Limits.Resources(), hypervisor.Limits{PIDs: -1, Memory: 1 << 20, MilliCPUs: 1500, FileBytes: 2 << 20, TmpBytes: 3 << 20}},
 		{l.Conf.VM.VM, hypervisor.VM{MemoryBytes: 1 << 30, CPUs: 3, Accel: "tcg", BootTimeout: 9 * time.Second, Program: "/q"}},
 	} {
