@@ -19,7 +19,8 @@
 // ([Registration]), the requests of its control socket ([SessionServer]), and the client
 // that asks them ([SessionClient], an [api.Service] like the session itself).
 //
-// The wire is package control's; here are the methods, and how errors keep their
+// The methods are the rows of [api.Operations] that have a name here, and those that
+// need the connection (run, signal, subscribe). Errors keep their
 // identity: a sentinel error crosses as a code and is the same sentinel on the other
 // side (errors.Is), one with data is made again from it (errors.As).
 //

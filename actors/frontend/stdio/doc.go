@@ -2,6 +2,11 @@
 // another program drives a session. docs/stdio.md is its reference; this says
 // what keeps it correct.
 //
+// Requests. What is asked of the session is a row of [api.Operations], passed on
+// as it is; a form stands in its place where the request or the answer looks
+// otherwise here. Rows of this package's own are those of the conversation and of
+// the commands in it.
+//
 // Threads. One goroutine reads lines, checks and decodes them in order and
 // starts a goroutine for each request; one writes. Everything that is sent
 // passes the queue of package stdio, so that a client that stops reading stops what it
