@@ -181,15 +181,20 @@ func (s *socketSearch) is(path string) bool {
 	return wanted
 }
 
-// workingDirectories are those of the processes that we may look at.
+// workingDirectories are those of the processes that we may look at. A pattern for their links would have each process's directory read.
 func workingDirectories() []string {
-	list, err := filepath.Glob("/proc/[0-9]*/cwd")
+	processes, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
 	}
+	seen := make(map[string]bool)
 	var out []string
-	for _, link := range list {
-		if dir, err := os.Readlink(link); err == nil && filepath.IsAbs(dir) && !slices.Contains(out, dir) {
+	for _, e := range processes {
+		if c := e.Name()[0]; c < '0' || c > '9' {
+			continue
+		}
+		if dir, err := os.Readlink("/proc/" + e.Name() + "/cwd"); err == nil && filepath.IsAbs(dir) && !seen[dir] {
+			seen[dir] = true
 			out = append(out, dir)
 		}
 	}
