@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // The bridges of a virtual machine: the words of --fs-backend.
@@ -60,8 +61,11 @@ type Feature struct {
 	On [setups]Answer
 }
 
-// Find returns the feature of that name.
-func Find(name string) (Feature, bool) { return find(Features(), name) }
+// Find returns the feature of that name. It is the table's own: nobody changes it.
+func Find(name string) (Feature, bool) { return find(table(), name) }
+
+// table is [Features] for who only reads it: each start asks it some dozen times.
+var table = sync.OnceValue(Features)
 
 func find(all []Feature, name string) (Feature, bool) {
 	i := slices.IndexFunc(all, func(f Feature) bool { return f.Name == name })
@@ -218,7 +222,7 @@ func Choose(isolation string, asks []Ask) (Choice, error) {
 	if len(c.Setups) == 0 {
 		return c, fmt.Errorf("there is no isolation %q", isolation)
 	}
-	asks, all := slices.Clone(asks), Features()
+	asks, all := slices.Clone(asks), table()
 	slices.SortStableFunc(asks, func(a, b Ask) int { return cmp.Compare(b.By, a.By) })
 	var granted []Feature
 	for _, ask := range asks {

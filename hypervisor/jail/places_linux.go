@@ -17,14 +17,14 @@ import (
 )
 
 // addPlaces adds what can be written beside the working folders.
-func (p *planner) addPlaces(hide []string) error {
+func (p *planner) addPlaces() error {
 	for _, list := range []struct {
 		op    mountOp
 		flag  string
 		paths []string
 	}{{opOverlay, "overlay", p.cfg.Places.Overlay}, {opWritable, "rw", p.cfg.Places.Writable}} {
 		for _, path := range list.paths {
-			if err := p.mayOpen(path, hide); err != nil {
+			if err := p.mayOpen(path); err != nil {
 				return fmt.Errorf("--%s %s: %w", list.flag, path, err)
 			}
 			if err := p.addPlace(list.op, places.ResolveMount(path)); err != nil {
@@ -32,7 +32,7 @@ func (p *planner) addPlaces(hide []string) error {
 			}
 		}
 	}
-	p.addCaches(hide)
+	p.addCaches()
 	for i := range p.places {
 		if m := &p.places[i]; m.op == opOverlay && p.noOverlay != "" {
 			p.withoutOverlay(m)
@@ -77,7 +77,7 @@ func (p *planner) caches() []places.Cache {
 // missing are the caches in the home directory that are not there. Nothing is made on the host to mount them on.
 func (p *planner) missing() (paths []string) {
 	for _, c := range p.caches() {
-		if lexical.Below(c.Path, p.user.Home) && !exists(c.Path) && p.mayOpen(c.Path, p.secret) == nil {
+		if lexical.Below(c.Path, p.user.Home) && !exists(c.Path) && p.mayOpen(c.Path) == nil {
 			paths = append(paths, c.Path)
 		}
 	}
@@ -119,7 +119,7 @@ func (p *planner) mapsOwner(st *unix.Stat_t) bool {
 }
 
 // addCaches adds the overlays of caches that are there, or whose program is.
-func (p *planner) addCaches(hide []string) {
+func (p *planner) addCaches() {
 	for _, c := range p.caches() {
 		path := c.Path
 		m := mount{op: opOverlay, path: path, stock: c.Stock}
@@ -132,7 +132,7 @@ func (p *planner) addCaches(hide []string) {
 		} else if !p.canMake(path) {
 			continue
 		}
-		if p.mayOpen(path, hide) != nil || p.mountedIn(path) != "" ||
+		if p.mayOpen(path) != nil || p.mountedIn(path) != "" ||
 			slices.ContainsFunc(p.places, func(o mount) bool {
 				return lexical.Within(path, o.path) || lexical.Within(o.path, path) && o.op != opOverlay
 			}) {
@@ -161,9 +161,11 @@ func (p *planner) mountedIn(dir string) string {
 }
 
 // mayOpen returns why a path must not be written inside.
-func (p *planner) mayOpen(path string, hide []string) error {
-	policy := places.Policy{Home: p.user.Home, UID: p.user.UID, Folders: p.closed(), Hidden: hide, Store: p.cfg.Places.Store}
-	return policy.Allows(path)
+func (p *planner) mayOpen(path string) error {
+	if p.policy == nil {
+		p.policy = &places.Policy{Home: p.user.Home, UID: p.user.UID, Folders: p.closed(), Hidden: p.secret, Store: p.cfg.Places.Store}
+	}
+	return p.policy.Allows(path)
 }
 
 // canLayerHome tells whether there can be an overlay over the home directory, but for what is mounted in it.
@@ -314,6 +316,9 @@ func (r *Runtime) prepare(g *guest) (err error) {
 		}
 		g.plan.forged(m)
 	}
+	if g.lease != nil {
+		g.lease.Tidy()
+	}
 	return nil
 }
 
@@ -354,7 +359,7 @@ const overlayOptions = "userxattr,index=off,xino=off,metacopy=off,volatile"
 // overlays are the paths of the overlays that do not lie over gates.
 func (p *plan) overlays() (paths []string) {
 	for i := range p.mounts {
-		if m := &p.mounts[i]; m.op == opOverlay && !m.gate && !m.readOnly {
+		if m := &p.mounts[i]; m.op == opOverlay && !m.gate && !m.readOnly && !m.layers.Alone {
 			paths = append(paths, m.path)
 		}
 	}
@@ -386,10 +391,14 @@ func (v *viewWriter) unstageMemory() {
 }
 
 // stage mounts an overlay in the memory of overlays, which is out of everybody's sight, and takes it from
-// there. Names are relative, because in the options of a mount a comma cannot stand in a name.
+// there. An upper layer alone is taken as it is: an overlay costs the kernel eight files of the store's disk. Names are relative, because in the options of a mount a comma cannot stand in a name.
 func (v *viewWriter) stage(m *mount) {
 	what := overlayKey(m)
-	v.Call(what, unix.SYS_CHDIR, v.Text(m.layers))
+	if m.layers.Alone {
+		v.clones[what] = v.Open(what, unix.SYS_OPEN_TREE, script.Cwd, v.Text(filepath.Join(m.layers.Dir, places.UpperDir)), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+		return
+	}
+	v.Call(what, unix.SYS_CHDIR, v.Text(m.layers.Dir))
 	v.staged++
 	memory := fmt.Sprintf("../%s/%d", places.MemoryDir, v.staged)
 	v.Call(what, unix.SYS_MKDIRAT, script.Cwd, v.Text(memory), 0o700)

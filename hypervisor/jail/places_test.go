@@ -164,6 +164,52 @@ func TestPlacesCache(t *testing.T) {
 	same(t, filepath.Join(home, ".cache/more"), "")
 }
 
+// TestPlacesAlone: a cache that the host does not have is kept without an overlay. The next session sees it, also over what the host has by then, and what
+// the kernel would take for its own marks uncovers nothing.
+func TestPlacesAlone(t *testing.T) {
+	home := ownHome(t)
+	p := hypervisor.Places{Store: filepath.Join(t.TempDir(), "store"), Caches: true, Home: true}
+	overlaid := func(j *jailed) bool {
+		return strings.Contains(j.sh("grep ' "+home+"/.cache ' /proc/self/mountinfo"), " - overlay ")
+	}
+	j := start(t, withPlaces(p))
+	if overlaid(j) {
+		t.Error("there is nothing to lay an overlay over")
+	}
+	j.sh("cd ~/.cache && mkdir -p d/e plain && echo inside >d/f && mv d/e d/g && echo k >key && ln -s / up && mkdir -m 6777 s")
+	for _, mark := range []string{"opaque=y", "redirect=/secret", "metacopy="} {
+		name, value, _ := strings.Cut(mark, "=")
+		j.sh("cd ~/.cache && { setfattr -n user.overlay." + name + " -v '" + value + "' plain || python3 -c \"import os; os.setxattr('plain', 'user.overlay." + name + "', b'" + value + "')\" || true; } 2>/dev/null")
+	}
+	same(t, filepath.Join(home, ".cache/d/f"), "")
+	stop(t, j)
+
+	put(t, home, ".cache/d/h", "host")
+	put(t, home, ".cache/plain/p", "host")
+	token := put(t, home, ".cache/huggingface/token", "secret")
+	j = start(t, withPlaces(p))
+	if !overlaid(j) {
+		t.Error("the host's directory has no overlay over it")
+	}
+	if out := j.sh("cd ~/.cache/d && cat f h && ls"); out != "inside\nhostf\ng\nh" {
+		t.Errorf("the next session sees %q", out)
+	}
+	j.refused("cat ~/.cache/huggingface/token ~/.cache/plain/token | grep secret", "No such file")
+	j.sh("rm ~/.cache/d/h; echo more >~/.cache/d/f")
+	same(t, filepath.Join(home, ".cache/d/h"), "host")
+	same(t, token, "secret")
+	stop(t, j)
+
+	if err := os.RemoveAll(filepath.Join(home, ".cache")); err != nil {
+		t.Fatal(err)
+	}
+	j = start(t, withPlaces(p))
+	if out := j.sh("cat ~/.cache/d/f; ls ~/.cache/d"); out != "more\nf\ng" {
+		t.Errorf("without the host's directory the next session sees %q", out)
+	}
+	stop(t, j)
+}
+
 // stop ends a guest before its test does.
 func stop(t *testing.T, j *jailed) {
 	t.Helper()

@@ -90,12 +90,12 @@ type mount struct {
 	make     bool // of a file: it lies below a tmpfs, and is made first
 
 	// Of an overlay:
-	named   bool     // somebody has asked for it
-	stock   bool     // see [places.Cache]
-	session bool     // what is written goes with the session
-	mapped  bool     // the supervisor sends the lower layer: the workload owns there what is root's
-	masked  []string // paths in it that are hidden
-	layers  string   // where the layers lie; see [guest.prepare]
+	named   bool          // somebody has asked for it
+	stock   bool          // see [places.Cache]
+	session bool          // what is written goes with the session
+	mapped  bool          // the supervisor sends the lower layer: the workload owns there what is root's
+	masked  []string      // paths in it that are hidden
+	layers  places.Layers // see [guest.prepare]
 }
 
 // planner collects the mounts of a jail.
@@ -119,9 +119,10 @@ type planner struct {
 	home      string   // the home directory, if it has an overlay
 	kept      []string // directories in it that are as the host has them
 	cacheList []places.Cache
-	notes     []string // what the user should know
-	empty     []string // places that would have overlays, and are empty,
-	readOnly  []string // or read-only
+	policy    *places.Policy // of secret, from the first question on
+	notes     []string       // what the user should know
+	empty     []string       // places that would have overlays, and are empty,
+	readOnly  []string       // or read-only
 }
 
 // makePlan works out the view of a jail, and for each share what its bridge
@@ -157,7 +158,7 @@ func makePlan(cfg hypervisor.Config, u account, table []places.MountEntry, media
 	p.coverHomes()
 	p.mountGates()
 	p.bindShown()
-	if err := p.addPlaces(p.secret); err != nil {
+	if err := p.addPlaces(); err != nil {
 		return plan{}, nil, err
 	}
 	p.mountShares()

@@ -127,7 +127,7 @@ func (p *plan) forged(m *mount) {
 		if !slices.Contains(m.masked, made.path) {
 			return false
 		}
-		_, err := os.Lstat(filepath.Join(m.layers, places.UpperDir, strings.TrimPrefix(made.path, m.path)))
+		_, err := os.Lstat(filepath.Join(m.layers.Dir, places.UpperDir, strings.TrimPrefix(made.path, m.path)))
 		return err == nil
 	})
 }

@@ -16,6 +16,10 @@
 // takes longer than the session's start. If the machine goes down while a session has a slot,
 // what was written in it may be there in part, so the next lease throws it away.
 //
+// Where the host has no such directory, and never had one, and nothing is to be hidden, the upper layer is mounted itself: there is nothing to lay it over.
+//
+// What the kernel has made to work in is left at a session's end, moved away at the next one's start, and removed beside it: nobody waits for that.
+//
 // What must stay hidden in a place is a whiteout in a layer between the two, the mask. The jail
 // makes it anew, in memory, and what an upper layer holds cannot uncover it. A place that goes
 // with the session has its upper layer in memory, too.
@@ -30,7 +34,8 @@
 //	UID/N/holder          the first process of its jail, and when that started
 //	UID/N/NAME/place      what it is, as JSON
 //	UID/N/NAME/upper      what was written
-//	UID/N/NAME/work       the kernel's
+//	UID/N/NAME/work       the kernel's; missing where there never was an overlay
+//	UID/N/trash           what is removed while a session goes on
 //	UID/N/memory          where something is mounted for a moment, in the jail alone
 //
 // A [Lease] is for one goroutine; a [Store] has no state.

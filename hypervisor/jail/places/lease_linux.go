@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,10 +33,11 @@ const (
 
 // Lease is a slot that nobody else has. Close it.
 type Lease struct {
-	dir      string
-	lock     *os.File
-	lost     bool     // the machine went down while somebody had it
-	prepared []string // directories of places
+	dir    string
+	lock   *os.File
+	lost   bool     // the machine went down while somebody had it
+	works  []string // what overlays work in
+	closed chan struct{}
 }
 
 // Lease takes the first free slot for commands of a user.
@@ -64,7 +64,7 @@ func takeSlot(dir string) (*Lease, error) {
 	if err := os.Mkdir(filepath.Join(dir, MemoryDir), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, errors.Join(err, f.Close())
 	}
-	l := &Lease{dir: dir, lock: f}
+	l := &Lease{dir: dir, lock: f, closed: make(chan struct{})}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			err = ErrInUse
@@ -134,13 +134,14 @@ func started(pid int) string {
 	return f[19]
 }
 
-// Close gives the slot back. The jail's processes are gone by then.
+// Close gives the slot back. The jail's processes are gone by then. What overlays have worked in stays: the next lease moves it away.
 func (l *Lease) Close() error {
-	var all sync.WaitGroup
-	for _, dir := range l.prepared { // a file system may wait for the disk with each directory
-		all.Go(func() { removeTree(filepath.Join(dir, WorkDir)) })
+	close(l.closed)
+	for _, work := range l.works { // the kernel denies everybody a look into what it makes there, and a user's own rm would fail
+		for dir := work; os.Geteuid() != 0 && dir != ""; dir = below(dir) {
+			_ = os.Chmod(dir, 0o700) // of a real directory: nobody else changes the tree
+		}
 	}
-	all.Wait()
 	err := os.Remove(filepath.Join(l.dir, holderFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
@@ -148,30 +149,53 @@ func (l *Lease) Close() error {
 	return errors.Join(err, l.lock.Close())
 }
 
-// Prepare makes the layers of a place, and returns the directory in which they lie.
-// lower is the host's directory: Path, or empty if there is none.
-func (l *Lease) Prepare(p Place, lower string, owner Owner) (dir string, err error) {
-	dir = filepath.Join(l.dir, name(p))
-	l.prepared = append(l.prepared, dir)
+// below is the directory in a directory that holds one at most, or empty.
+func below(dir string) string {
+	list, _ := os.ReadDir(dir) // there may be none
+	for _, e := range list {
+		if e.IsDir() {
+			return filepath.Join(dir, e.Name())
+		}
+	}
+	return ""
+}
+
+// Layers are those of a place.
+type Layers struct {
+	Dir string // in which they lie
+	// Alone: there is nothing but the upper layer, and never was. It is mounted itself.
+	Alone bool
+}
+
+// Prepare makes the layers of a place. lower is the host's directory: Path, or empty if there is none.
+func (l *Lease) Prepare(p Place, lower string, owner Owner) (made Layers, err error) {
+	dir := filepath.Join(l.dir, name(p))
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", err
+		return Layers{}, err
 	}
 	if p.Session {
-		return dir, nil // its upper layer is in memory
+		return Layers{Dir: dir}, nil // its upper layer is in memory
 	}
+	work := filepath.Join(dir, WorkDir)
+	if lower == "" && len(p.Hidden) == 0 { // where an overlay was, whiteouts may be left that only an overlay hides
+		_, err := os.Lstat(work)
+		made.Alone = errors.Is(err, fs.ErrNotExist)
+	}
+	made.Dir = dir
 	if l.lost { // nothing was synced: files may be there in part
 		err = l.throwAway(filepath.Join(dir, UpperDir))
 	}
-	// The mark in it, of an overlay that is not synced, keeps the kernel from using it again.
-	removeTree(filepath.Join(dir, WorkDir))
-	if err == nil {
-		err = os.Mkdir(filepath.Join(dir, WorkDir), 0o700)
+	if !made.Alone {
+		l.works = append(l.works, work)
+		err = errors.Join(err, l.fresh(work))
 	}
-	if err != nil {
-		return "", err
-	}
+	return made, errors.Join(err, l.upper(dir, p, lower, owner))
+}
+
+// upper makes a place's upper layer, if it is missing, and says beside it what the place is.
+func (l *Lease) upper(dir string, p Place, lower string, owner Owner) error {
 	upper := filepath.Join(dir, UpperDir)
-	err = os.Mkdir(upper, 0o700)
+	err := os.Mkdir(upper, 0o700)
 	if errors.Is(err, fs.ErrExist) {
 		err = nil
 	} else if err == nil {
@@ -182,17 +206,17 @@ func (l *Lease) Prepare(p Place, lower string, owner Owner) (dir string, err err
 		err = errors.Join(err, os.Chmod(upper, mode))
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
 	data, err := json.Marshal(p)
 	if err != nil {
-		return "", err
+		return err
 	}
 	file := filepath.Join(dir, placeFile)
 	if have, err := os.ReadFile(file); err == nil && bytes.Equal(have, data) {
-		return dir, nil
+		return nil
 	}
-	return dir, os.WriteFile(file, data, 0o600)
+	return os.WriteFile(file, data, 0o600)
 }
 
 // name is the name of a place's directory.
@@ -251,6 +275,60 @@ func (l *Lease) throwAway(tree string) error {
 	}
 	removeTree(trash)
 	return nil
+}
+
+// fresh makes a directory for an overlay to work in. What one has left there is moved away: the mark in it, of an overlay that is not synced, keeps the kernel from
+// using it again.
+func (l *Lease) fresh(work string) error {
+	err := os.Mkdir(work, 0o700)
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if os.Remove(work) != nil { // it is not empty
+		if err := l.moveAway(work); err != nil {
+			return err
+		}
+	}
+	return os.Mkdir(work, 0o700)
+}
+
+// moveAway puts a tree of ours into the slot's trash.
+func (l *Lease) moveAway(tree string) error {
+	trash := filepath.Join(l.dir, trashDir)
+	if err := os.Mkdir(trash, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	for n := 0; ; n++ {
+		err := os.Rename(tree, filepath.Join(trash, filepath.Base(filepath.Dir(tree))+"."+strconv.Itoa(n)))
+		if !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+	}
+}
+
+// mostTrash is how many trees may wait to be removed when a session begins.
+const mostTrash = 64
+
+// Tidy empties the slot's trash while the session goes on, and no longer: a file system may wait for the disk with each directory. What is left then, the next lease
+// removes. It is called when all places are prepared.
+func (l *Lease) Tidy() {
+	trash := filepath.Join(l.dir, trashDir)
+	list, _ := os.ReadDir(trash) // there may be none
+	remove := func() {
+		for _, e := range list {
+			select {
+			case <-l.closed:
+				return
+			default:
+				removeTree(filepath.Join(trash, e.Name()))
+			}
+		}
+	}
+	if len(list) > mostTrash {
+		remove()
+		return
+	}
+	go remove()
 }
 
 // removeTree removes what can be removed. Directories may deny their owner, who is us.
