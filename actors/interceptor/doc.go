@@ -17,7 +17,7 @@
 // is good for; if that ended meanwhile the operation starts over.
 //
 // A first touch is no message to the actor: the message would decide nothing, and
-// would make each unlink of an "rm -rf" 3 µs slower.
+// would make each unlink of an "rm -rf" slower.
 //
 // # Holds
 //

@@ -35,7 +35,7 @@
 //
 // A guest's bytes are served by this process. So that whoever takes it over by them has less of the kernel, root's process gives up what no session needs ([GivenUp]), in all threads, before
 // anything is probed: threads that probe take other rights, and Go ends a program whose threads differ in what the call says. The bounding set stays, for commands without isolation. [UntracedFilter] loads a
-// list of denied system calls (hypervisor/filters) into all threads once a session has started; it costs each call of the supervisor some 40 ns. [Confine] puts all threads
+// list of denied system calls (hypervisor/filters) into all threads once a session has started. [Confine] puts all threads
 // behind Landlock.
 //
 // The package has no state of its own: that is the kernel's.

@@ -89,28 +89,8 @@
 //
 // # What it costs
 //
-// Measured in a nested virtual machine with two processors, beside the same natively and in bubblewrap with the same namespaces, which costs
-// nothing; in microseconds of the caller's processor. Static and dynamic mode are the same: what was promoted is a mount like any other.
-//
-//	                                native  jail
-//	a call that does nothing        0.10    0.13
-//	read of a small file            0.28    0.34
-//	open that finds nothing         0.93    1.00
-//	open and close                  1.6     2.9
-//	the same below 7 directories    1.65    3.1
-//
-// An open cost 1.3 more when that was measured. 0.9 to 1.1 were Landlock's: a set of rules that decides about [filters.LandlockCut] takes that for each
-// file that is opened, also for reading, since the kernel finds out then whether the file may be truncated. With the right to write alone it is 0.15. That is how it still is
-// beside FUSE. Beside the mediated bridge the rules do not decide about it (landlock_linux.go). On a machine on which an open and close take 3.0 natively, and 3.5
-// below 7 directories, they took 3.7 and 4.3 with that right and take 3.3 and 3.7 without, in one run. The rest is the filter, which
-// looks at flags of open; for calls that are allowed whatever their arguments the kernel does not run it.
-//
-// With that right, 10,000 files that cat opens and reads took 1.14 of native (151 ms), of which the opens were 0.09; gcc with 500 headers (15.4 ms), which opens 590 files and fails to open 680, took
-// 1.14 by the clock and 1.10 in processor time, of which the opens were 0.05, and six calls that a mediated bridge answers for it 0.02. Without it, beside the mediated bridge, reading
-// takes 0.98 to 1.05 and gcc 1.07 to 1.10 (medians of seven and of three rounds on a noisy machine, where everything takes four times as long).
-//
-// A start in dynamic mode takes 3 ms more than the 29 in static mode: 1 to mount the gates (0.1 each), 1.2 for eleven places that are open in them
-// (to mount over a name in a gate is a lookup that the supervisor answers), the rest to serve them and to take them down.
+// A call that does nothing costs a little more than natively, an open somewhat more: docs/performance.md has the figures. A set of Landlock's rules that decides about cutting off a file makes each
+// open dearer, also one for reading. So beside the mediated bridge the rules do not decide about it (landlock_linux.go); beside FUSE they do.
 //
 // # The account
 //
