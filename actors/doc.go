@@ -2,6 +2,13 @@
 // [Offline] one without a machine, [Dial] reaches the session of another process; all
 // three are used through the interfaces of package api.
 //
+// A session, a command and its undo:
+//
+//	s, err := actors.Start(ctx, cfg)
+//	res, err := s.Run(ctx, api.RunRequest{Argv: []string{"rm", "-rf", "src"}})
+//	undone, err := s.Undo(ctx, api.UndoRequest{Count: 1})
+//	err = s.Close(ctx)
+//
 // The packages below (session, step, interceptor, safeguard, machine, audit) do not
 // import each other, and directory puts one working folder together. This package
 // hands each what it needs, and carries out what needs several of them: a command

@@ -9,6 +9,14 @@
 // [Interceptor.End]. It does not know of steps, undo or people: Begin may take
 // microseconds or, when somebody must decide, minutes.
 //
+// A bridge removes a file so, where op says which (its Kind, objects and bindings):
+//
+//	t, err := interceptor.Begin(op) // an error: nothing is done, and the guest gets an errno
+//	if err == nil {
+//		err = hostfs.UnlinkAt(dir, name) // only now
+//		interceptor.End(t, op, nil, err)
+//	}
+//
 // # Two captures
 //
 // A path is not an identity. A binding is (parent inode, name) -> inode or

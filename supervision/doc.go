@@ -4,6 +4,10 @@
 // told apart ([Timer]), the queue of held operations ([HoldQueue]) and the
 // snapshot of the live tree ([Tree]).
 //
+// An actor is spawned with what a restart needs, and with the error that those get who wait for its answer when it crashes:
+//
+//	props := supervision.Props(supervision.Spec{Node: node, New: func() actor.Actor { return &counter{} }}, ErrCrashed)
+//
 // # Order of things when an actor panics
 //
 // The middleware logs the stack, notes the error in the actor's [Node], fails

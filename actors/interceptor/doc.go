@@ -3,6 +3,9 @@
 // an actor, which owns the undo log's lifecycle and everything that needs one
 // mind: which step is open, what is counted, who is held, when to roll back.
 //
+// For example, a command removes a file with --safeguard-deletes 1: the bridge calls Hooks.Begin and waits in it. The actor asks a person. "No" is an error of
+// Begin: the bridge removes nothing, and the step is rolled back. "Yes" lets Begin keep the file in the log and return, and the bridge removes it.
+//
 // # A mutation
 //
 // Begin takes the epoch guard and looks at the gate, one atomic word that the

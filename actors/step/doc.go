@@ -7,6 +7,9 @@
 // A folder opens the step in its log only when something is first changed
 // there, so a step costs nothing in folders it does not touch.
 //
+// For example, `sandbox run -- make`: the command waits until it has the folders (the queue), gets step 7, runs, and ends. When nothing inside has changed
+// anything for a moment (quiescence), step 7 is closed in each folder, and `sandbox undo` can take it back.
+//
 // # The queue
 //
 // What opens a step, or must not meet one (an undo), needs a [Lease]. One

@@ -2,6 +2,9 @@
 // the folder itself, mounted read-only, and the system calls that would change it are
 // answered here.
 //
+// For example, rm calls unlinkat(AT_FDCWD, "notes", 0). The kernel holds rm and tells us. We read "notes" out of its memory, find the directory that it
+// works in, have the log keep the file, remove it on the host's mount, and answer 0. rm goes on as if the kernel had done it.
+//
 // # The mechanism
 //
 // Inside the jail the folder is a read-only mount. Reading, executing, mapping and

@@ -2,6 +2,9 @@
 // (guest/control). It interprets nothing and touches no file of the user's: it
 // starts processes, passes their data and says how they ended.
 //
+// For example, the supervisor sends a message with ["make", "test"], a directory and three descriptors. The shim starts make with them, answers with its number, and sends
+// its exit status when it has ended, and whether anything else is still running inside.
+//
 // Each command is the leader of a session of its own, and of its terminal if it
 // has one; but one whose host wants to hear when it is stopped is a job below a
 // leader that does nothing else ([Lead]). The parent of any other command of PID 1's is a process that shares its memory

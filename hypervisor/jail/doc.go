@@ -2,6 +2,12 @@
 // (5.12 or newer) and /dev/fuse: namespaces, a mount view, no capabilities and a
 // seccomp filter. With a mediated bridge it needs Linux 6.6 or newer, and no FUSE.
 //
+// What it makes can be looked at from inside:
+//
+//	$ sandbox run -- sh -c 'touch /etc/x; ls ~/.ssh; ps ax'
+//
+// The touch fails (a read-only file system), .ssh is not there, and ps shows the jail's processes alone.
+//
 // # What is inside
 //
 // The host's tree at its usual paths, read-only; the working folders through
