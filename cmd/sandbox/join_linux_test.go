@@ -257,8 +257,8 @@ func TestJoinedSignals(t *testing.T) {
 // scale is how many of many there are: a quarter with the race detector, and half of them where the other passes add to them.
 func scale(many int) int {
 	switch {
-	case withRaceDetector:
-		return many / 4
+	case require.Race:
+		return require.Fewer(many)
 	case require.Sampled():
 		return many / 2
 	}

@@ -37,6 +37,15 @@ func Tries(t testing.TB, few int) int {
 	return n
 }
 
+// Fewer returns how many of many a test makes that counts on it that they are many: a quarter with the race detector, to which the
+// first ones show what the others would.
+func Fewer(many int) int {
+	if Race {
+		return many / 4
+	}
+	return many
+}
+
 // Sampled tells whether only a part of many cases of one kind is tried: see [OneIn].
 func Sampled() bool {
 	text := os.Getenv("TEST_SAMPLE")

@@ -18,8 +18,8 @@ var ways = []*regexp.Regexp{
 
 // otherwise are the files that say it by themselves, and why.
 var otherwise = map[string]string{
-	"messages/lexical/lexical.go":       "it is the one place",
-	"actors/gate.go":                    "it compares patterns",
+	"messages/lexical/lexical.go": "it is the one place",
+	"actors/gate.go":              "it compares patterns",
 	"fsbridge/undolog/restore.go": "its paths are clean, and it looks at all that the steps in between have touched",
 }
 
