@@ -16,7 +16,7 @@
 // and none of them did. A package that fails without a failed test (it did not
 // build, it panicked, time was up) counts as one failure, and each test that
 // never ended as another. In CI (CI=true) a skip counts as a failure, unless its
-// reason says that the test runs in the other pass (package require) or matches
+// reason says that the test runs in the other pass or with another commit (package require), or matches
 // -allow-skip (for tests of other modules that skip by themselves).
 //
 // Several calls may count at a time.

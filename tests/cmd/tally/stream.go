@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// otherPass is how package require begins the reason of a skip that is no loss.
+// otherPass is how package require begins the reasons of a skip that is no loss.
 // (It is not imported: the tally depends on nothing.)
-const otherPass = "runs in the other pass: "
+const otherPass = "runs in the other pass: |runs with another commit: "
 
 // event is a line of go test -json.
 type event struct {

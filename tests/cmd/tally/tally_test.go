@@ -24,6 +24,7 @@ func TestCounts(t *testing.T) {
 		{"skip", false, "run:A skip:A pass:", 0, nil},
 		{"skip in CI", true, "run:A skip:A pass:", 0, []string{"p A (skipped, which CI must not)"}},
 		{"skip for the other pass in CI", true, "run:A output:A skip:A pass:", 0, nil},
+		{"skip for another commit in CI", true, "run:A commit:A skip:A pass:", 0, nil},
 		{"no test files", true, "skip:", 0, nil},
 		{"panic", false, "run:A pass:A run:B run:B/x fail:", 1, []string{"p B/x (did not end)"}},
 		{"broken build", false, "fail:", 0, []string{"p"}},
@@ -34,10 +35,11 @@ func TestCounts(t *testing.T) {
 			var in strings.Builder
 			for _, e := range strings.Fields(c.events) {
 				action, test, _ := strings.Cut(e, ":")
-				in.WriteString(`{"Action":"` + action + `","Package":"p","Test":"` + test + `"`)
-				if action == "output" {
-					in.WriteString(`,"Output":"x_test.go:1: ` + otherPass + `needs root\n"`)
+				said := map[string]string{"output": "runs in the other pass: needs root", "commit": "runs with another commit: one in 4"}[action]
+				if said != "" {
+					action, said = "output", `,"Output":"x_test.go:1: `+said+`\n"`
 				}
+				in.WriteString(`{"Action":"` + action + `","Package":"p","Test":"` + test + `"` + said)
 				in.WriteString("}\n")
 			}
 			s := newStream("", c.ci, &bytes.Buffer{})

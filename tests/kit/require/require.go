@@ -14,6 +14,9 @@ import (
 // in the pass of the other user. tests/cmd/tally looks for it.
 const OtherPass = "runs in the other pass: "
 
+// OtherCommit starts the reason of a skip that is no loss, because the test runs with other commits.
+const OtherCommit = "runs with another commit: "
+
 // userPass reports whether the same tests run as root as well.
 func userPass() bool { return os.Getenv(user.PassEnv) != "" }
 
@@ -69,6 +72,14 @@ func OneIn(t testing.TB, n int) func() bool {
 	return func() bool {
 		next++
 		return next%n == 0
+	}
+}
+
+// Sometimes ends the test unless it is the turn of this commit: see [OneIn].
+func Sometimes(t testing.TB, n int) {
+	t.Helper()
+	if !OneIn(t, n)() {
+		t.Skipf("%sone in %d has it, and TEST_SAMPLE=all", OtherCommit, n)
 	}
 }
 
