@@ -5,10 +5,10 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Operations that share a directory never run together, whatever order they name theirs in and
@@ -69,7 +69,7 @@ func TestDirLocksCancelled(t *testing.T) {
 	}
 	cancel := make(chan struct{})
 	close(cancel)
-	if err := all.Lock(&b, cancel, second, first); !errors.Is(err, syscall.EINTR) {
+	if err := all.Lock(&b, cancel, second, first); !errors.Is(err, posix.EINTR) {
 		t.Fatal(err)
 	}
 	if err := all.Lock(&b, cancel, first); err != nil {
