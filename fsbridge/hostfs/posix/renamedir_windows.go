@@ -155,8 +155,13 @@ func (f *file) again(dir windows.Handle, path string) (windows.Handle, error) {
 	return f.verified(ntOpen(dir, path, opening{access: f.access, follow: f.follow}))
 }
 
+// byID opens it by its number, wherever it is on its volume. That of ReFS has 16 bytes.
 func (f *file) byID(volume windows.Handle) (windows.Handle, error) {
-	return f.verified(ntOpenID(volume, f.id[:8], opening{access: f.access, options: windows.FILE_OPEN_BY_FILE_ID, follow: f.follow}))
+	id := f.id[:]
+	if binary.LittleEndian.Uint64(id[8:]) == 0 {
+		id = id[:8]
+	}
+	return f.verified(ntOpenID(volume, id, opening{access: f.access, options: windows.FILE_OPEN_BY_FILE_ID, follow: f.follow}))
 }
 
 // verified closes what is another file.
