@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 
 	"github.com/codeagent/sandbox/fsbridge"
@@ -205,7 +204,7 @@ func killPriv(fd int, st *hostfs.Stat) error {
 	if st.Mode&posix.S_IXGRP != 0 {
 		clear |= st.Mode & posix.S_ISGID
 	}
-	if clear == 0 || os.Geteuid() != 0 {
+	if clear == 0 || posix.Geteuid() != 0 {
 		return nil
 	}
 	return hostfs.ChmodFD(fd, st.Mode&^clear)

@@ -3,7 +3,6 @@ package hostfs
 import (
 	"bytes"
 	"errors"
-	"os"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
@@ -136,7 +135,7 @@ func AllXattrsAfter(fd int, ready func() error) ([]Xattr, error) {
 	if err != nil {
 		return nil, err
 	}
-	if st.Mode&0o400 != 0 || int(st.UID) != os.Geteuid() {
+	if st.Mode&0o400 != 0 || int(st.UID) != posix.Geteuid() {
 		return out, nil // somebody else's, or it is not the mode that denies it
 	}
 	if ready != nil {

@@ -98,7 +98,7 @@ func newTree(o Options, h *hidden, root *hostfs.Stat) *Tree {
 		hidden: h,
 		log:    o.Logger,
 		maxFD:  o.MaxFD,
-		euid:   uint32(os.Geteuid()),
+		euid:   uint32(posix.Geteuid()),
 		egid:   uint32(os.Getegid()),
 
 		leaving:        leavingAfter,

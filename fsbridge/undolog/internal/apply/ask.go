@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 
@@ -115,7 +114,7 @@ func (e *Engine) mayChange(d *layer.Node) (appendOnly bool, err error) {
 func mayWrite(fd int, name string, rights uint32, uid uint32) error {
 	err := posix.Faccessat(fd, name, rights, false) // with AT_EACCESS, a refusal by an attribute is not told
 	switch {
-	case errors.Is(err, posix.EACCES) && int(uid) != os.Geteuid(), errors.Is(err, posix.EPERM), errors.Is(err, posix.EROFS):
+	case errors.Is(err, posix.EACCES) && int(uid) != posix.Geteuid(), errors.Is(err, posix.EPERM), errors.Is(err, posix.EROFS):
 		return err
 	}
 	return nil
@@ -158,7 +157,7 @@ func (e *Engine) askObject(n *layer.Node) {
 			return
 		}
 	}
-	if me := os.Geteuid(); fixed || me != 0 && int(uid) != me {
+	if me := posix.Geteuid(); fixed || me != 0 && int(uid) != me {
 		at.name = name
 		e.askMeta(n, at, &st)
 	}

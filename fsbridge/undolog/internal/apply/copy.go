@@ -2,7 +2,6 @@ package apply
 
 import (
 	"errors"
-	"os"
 	"path"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
@@ -228,7 +227,7 @@ func (c *copier) dir(fd int, name string, toFD int, to, rel string, st *hostfs.S
 // open opens a directory that is copied. What is denied to its owner is given to them: until it
 // is copied if nothing is changed yet, or else until it is removed.
 func (c *copier) open(fd int, name, rel string, st *hostfs.Stat) (in int, done func(), err error) {
-	closed := st.Mode&0o500 != 0o500 && os.Geteuid() != 0
+	closed := st.Mode&0o500 != 0o500 && posix.Geteuid() != 0
 	if closed && !c.early {
 		if err := hostfs.ChmodAt(fd, name, st.Mode|0o700); err != nil {
 			return -1, nil, err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -314,7 +313,7 @@ func holds(fd int, name string, own bool) string {
 	if posix.Fstatfs(fd, &fs) == nil && fs.Flags&posix.ST_RDONLY != 0 {
 		return it + " is on a file system, or in a mount, that is read-only"
 	}
-	if me := os.Geteuid(); me != 0 && int(uid) != me {
+	if me := posix.Geteuid(); me != 0 && int(uid) != me {
 		return fmt.Sprintf("%s belongs to another user (uid %d)", it, uid)
 	}
 	return ""

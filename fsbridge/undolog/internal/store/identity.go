@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
@@ -188,8 +187,8 @@ func checkOwn(dir *hostfs.Root) error {
 		return err
 	}
 	switch {
-	case int(st.UID) != os.Geteuid():
-		return fmt.Errorf("it belongs to user %d, who could have put anything into it; this program runs as user %d", st.UID, os.Geteuid())
+	case int(st.UID) != posix.Geteuid():
+		return fmt.Errorf("it belongs to user %d, who could have put anything into it; this program runs as user %d", st.UID, posix.Geteuid())
 	case st.Mode&0o022 != 0 && keepsModes(dir.FD(), &st):
 		return fmt.Errorf("its mode is %#o: others may write into it; take that right away (chmod go-w) if you know what is in it", st.Mode&0o7777)
 	}
