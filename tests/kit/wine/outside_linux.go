@@ -53,7 +53,7 @@ func (m *Machine) HostPath(windows string) (string, error) {
 	case "c":
 		host = filepath.Join(m.prefix(), "drive_c")
 	default:
-		return "", fmt.Errorf("there is no drive %s:", drive)
+		return "", fmt.Errorf("there is no drive %s", drive)
 	}
 	for name := range strings.SplitSeq(path.Clean(rest), "/") {
 		host = filepath.Join(host, inAnyCase(host, name))

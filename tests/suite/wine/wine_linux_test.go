@@ -79,7 +79,7 @@ func TestPackages(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v: %s", err, out)
 	}
-	args := []string{"test", "-json", "-vet=off", "-count=1", "-timeout=5m", "-ldflags=-w", "-exec", launcher}
+	args := []string{"test", "-json", "-vet=off", "-count=1", "-timeout=20m", "-ldflags=-w", "-exec", launcher}
 	for _, p := range slices.Sorted(maps.Keys(packages)) {
 		args = append(args, "./"+p)
 	}
