@@ -54,7 +54,7 @@ func (s *Session) mayUse(ctx context.Context, u agents.Use, client net.Conn) boo
 	question := &messages.Ask{
 		Kind: messages.KindUse, Directory: s.dirs[0].Config.Path, Step: int64(s.board.Load().Step), Count: 1, Message: u.String(), Command: s.openCommand(),
 	}
-	if c, ok := client.(*net.UnixConn); ok {
+	if c, ok := client.(*socket.Conn); ok {
 		if _, pid, err := socket.Credentials(c); err == nil {
 			question.Callers = processes(gate.NewProcessReader().Of(pid))
 		}

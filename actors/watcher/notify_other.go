@@ -5,6 +5,7 @@ package watcher
 import (
 	"errors"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -76,6 +77,6 @@ func (n *notify) take(ev fsnotify.Event, b *Batch) {
 	if err != nil || rel == "." || strings.HasPrefix(rel, "..") {
 		return
 	}
-	dir, name := filepath.Split(rel)
+	dir, name := path.Split(filepath.ToSlash(rel))
 	b.Events = append(b.Events, Event{pathDir(strings.TrimSuffix(dir, "/")), name})
 }

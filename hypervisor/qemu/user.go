@@ -15,6 +15,9 @@ type user struct{ uid, gid int }
 // else [AnonymousUID]; the bridge maps them.
 func workload(cfg hypervisor.Config) (user, error) {
 	u := user{os.Getuid(), os.Getgid()}
+	if u.uid < 0 { // Windows numbers no users
+		return user{AnonymousUID, AnonymousUID}, nil
+	}
 	if u.uid != 0 {
 		if cfg.UID > 0 && cfg.UID != u.uid || cfg.GID > 0 && cfg.GID != u.gid {
 			return u, fmt.Errorf("qemu: only root can run commands as another user (uid %d)", cfg.UID)

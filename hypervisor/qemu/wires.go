@@ -71,19 +71,8 @@ func (w *wires) socket() (net.Listener, string, error) {
 		}
 		return l, fmt.Sprintf("host=127.0.0.1,port=%d", l.Addr().(*net.TCPAddr).Port), nil
 	}
-	if w.dir == "" {
-		parent := w.parent
-		if parent == "" {
-			parent, _ = inherit.TemporaryDir() // who starts us has said what is wrong with another
-		}
-		dir, err := os.MkdirTemp(parent, "sandbox-vm-") // 0700
-		if err != nil {
-			return nil, "", err
-		}
-		if err := lend(dir); err != nil {
-			return nil, "", errors.Join(err, os.Remove(dir))
-		}
-		w.dir = dir
+	if err := w.room(); err != nil {
+		return nil, "", err
 	}
 	path := filepath.Join(w.dir, strconv.Itoa(len(w.keep)))
 	l, err := net.Listen("unix", path)
@@ -91,6 +80,26 @@ func (w *wires) socket() (net.Listener, string, error) {
 		err = lend(path)
 	}
 	return l, "path=" + value(path), err
+}
+
+// room makes the directory.
+func (w *wires) room() error {
+	if w.dir != "" {
+		return nil
+	}
+	parent := w.parent
+	if parent == "" {
+		parent, _ = inherit.TemporaryDir() // who starts us has said what is wrong with another
+	}
+	dir, err := os.MkdirTemp(parent, "sandbox-vm-") // 0700
+	if err != nil {
+		return err
+	}
+	if err := lend(dir); err != nil {
+		return errors.Join(err, os.Remove(dir))
+	}
+	w.dir = dir
+	return nil
 }
 
 // drop closes QEMU's ends, and with ours set the others too.
@@ -124,10 +133,26 @@ func (w *wires) tidy() {
 func (w *wires) file(f *os.File) (path string, err error) {
 	if w.named {
 		w.opened = append(w.opened, f)
+		if _, err := os.Stat(f.Name()); err != nil { // it has lost its name: an initramfs that was put together
+			return w.copied(f)
+		}
 		return filepath.Abs(f.Name())
 	}
 	n := w.add(f)
 	return fmt.Sprintf("/proc/self/fd/%d", n), nil
+}
+
+// copied gives a file a name among the sockets.
+func (w *wires) copied(f *os.File) (path string, err error) {
+	if err := w.room(); err != nil {
+		return "", err
+	}
+	to, err := os.CreateTemp(w.dir, "file-")
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(to, io.NewSectionReader(f, 0, 1<<62))
+	return to.Name(), errors.Join(err, to.Close(), lend(to.Name()))
 }
 
 // drive gives QEMU a file to use as a disk.

@@ -21,7 +21,7 @@ var ErrDisconnected = errors.New("control: the session hung up")
 // Client is a connection to a control socket. Methods are safe for concurrent
 // use.
 type Client struct {
-	conn *net.UnixConn
+	conn *socket.Conn
 	done chan struct{}
 
 	mu    sync.Mutex // calls, next
@@ -42,12 +42,11 @@ type call struct {
 
 // Dial connects.
 func Dial(ctx context.Context, path string) (*Client, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", path)
+	conn, err := socket.Dial(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	if err := socket.Trusted(conn.(*net.UnixConn)); err != nil {
+	if err := socket.Trusted(conn); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), conn.Close())
 	}
 	c, err := newClient(conn, nil)
@@ -73,7 +72,7 @@ func Adopt(conn *os.File, asked uint64, answer []byte) (*Client, error) {
 }
 
 func newClient(conn net.Conn, before []byte) (*Client, error) {
-	stream, ok := conn.(*net.UnixConn)
+	stream, ok := conn.(*socket.Conn)
 	if !ok {
 		return nil, errors.Join(errors.ErrUnsupported, conn.Close())
 	}

@@ -4,14 +4,15 @@ package control
 
 import (
 	"errors"
-	"net"
 	"os"
+
+	"github.com/codeagent/sandbox/actors/frontend/socket"
 )
 
 // fileReader reads a connection, which carries no descriptors here.
-type fileReader struct{ *net.UnixConn }
+type fileReader struct{ *socket.Conn }
 
-func newFileReader(conn *net.UnixConn) *fileReader { return &fileReader{conn} }
+func newFileReader(conn *socket.Conn) *fileReader { return &fileReader{conn} }
 
 func (*fileReader) take(n int) ([]*os.File, error) {
 	if n == 0 {
@@ -22,7 +23,7 @@ func (*fileReader) take(n int) ([]*os.File, error) {
 
 func (*fileReader) close() {}
 
-func writeFiles(conn *net.UnixConn, line []byte, files []*os.File) (int, error) {
+func writeFiles(conn *socket.Conn, line []byte, files []*os.File) (int, error) {
 	if len(files) > 0 {
 		return 0, errors.ErrUnsupported
 	}

@@ -1,11 +1,11 @@
 package control
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -148,7 +148,9 @@ func registered(runtimeDir, session string) (r Registration, runs bool) {
 // answers reports whether somebody listens: a number of a process may have gone
 // to another since.
 func answers(path string) bool {
-	c, err := net.DialTimeout("unix", path, time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	c, err := socket.Dial(ctx, path)
 	if err != nil {
 		return !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist)
 	}

@@ -53,7 +53,7 @@ type Options struct {
 type Server struct {
 	o        Options
 	path     string
-	listener *net.UnixListener
+	listener *socket.Listener
 	ctx      context.Context // of handlers and connections
 	cancel   context.CancelFunc
 	ending   context.Context // no more requests are taken
@@ -136,7 +136,7 @@ func (s *Server) accept() {
 }
 
 // refuse answers the first request of a connection too many.
-func (s *Server) refuse(conn *net.UnixConn) {
+func (s *Server) refuse(conn *socket.Conn) {
 	stop := context.AfterFunc(s.ending, func() { _ = conn.Close() })
 	defer func() {
 		stop()
@@ -158,13 +158,13 @@ func (s *Server) refuse(conn *net.UnixConn) {
 // connection is one client.
 type connection struct {
 	s       *Server
-	conn    *net.UnixConn
+	conn    *socket.Conn
 	pid     int // of its process, or 0
 	figures figures
 	mu      sync.Mutex // one line at a time
 }
 
-func (s *Server) serve(conn *net.UnixConn) {
+func (s *Server) serve(conn *socket.Conn) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	c := &connection{s: s, conn: conn}
 	if _, pid, err := socket.Credentials(conn); err == nil {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -47,7 +46,7 @@ type Socket struct {
 	server   *Server
 	path     string
 	token    string
-	listener *net.UnixListener
+	listener *socket.Listener
 	lock     *os.File // of the token file: one server for one path
 }
 
@@ -91,7 +90,9 @@ func (l *Socket) claim() (err error) {
 	case err == nil && st.Mode().Type() != os.ModeSocket:
 		err = fmt.Errorf("mcp socket: %s is there and is no socket: choose another path", l.path)
 	case err == nil:
-		if c, derr := net.DialTimeout("unix", l.path, time.Second); derr == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if c, derr := socket.Dial(ctx, l.path); derr == nil {
 			_ = c.Close()
 			err = fmt.Errorf("mcp socket: %s is in use by another process", l.path)
 		} else if !errors.Is(derr, syscall.ECONNREFUSED) {
@@ -156,7 +157,7 @@ func (l *Socket) Serve(ctx context.Context) error {
 }
 
 // serve admits one client and serves it.
-func (l *Socket) serve(ctx context.Context, c *net.UnixConn) {
+func (l *Socket) serve(ctx context.Context, c *socket.Conn) {
 	log := l.server.log
 	if uid, allowed, err := socket.Peer(c); !allowed {
 		log.Warn("MCP client refused: it belongs to another user", "uid", uid, "err", err)
@@ -175,7 +176,7 @@ func (l *Socket) serve(ctx context.Context, c *net.UnixConn) {
 }
 
 // admit reads and checks the token.
-func (l *Socket) admit(ctx context.Context, c *net.UnixConn) (io.Reader, error) {
+func (l *Socket) admit(ctx context.Context, c *socket.Conn) (io.Reader, error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
 	_ = c.SetReadDeadline(time.Now().Add(helloTimeout))
@@ -191,7 +192,7 @@ func (l *Socket) admit(ctx context.Context, c *net.UnixConn) (io.Reader, error) 
 	return r, c.SetReadDeadline(time.Time{})
 }
 
-func (l *Socket) reject(c *net.UnixConn, code int64, text string) {
+func (l *Socket) reject(c *socket.Conn, code int64, text string) {
 	t := &conn{t: &transport{out: c, close: c.Close}, closed: make(chan struct{})}
 	_ = t.refuse(nil, code, text)
 	_ = t.Close()
@@ -211,8 +212,7 @@ func Connect(ctx context.Context, path, token string, in io.Reader, out io.Write
 		}
 		token = string(b[:max(0, len(b)-1)])
 	}
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "unix", path)
+	c, err := socket.Dial(ctx, path)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("mcp socket: nobody serves %s any more", path)
 	}

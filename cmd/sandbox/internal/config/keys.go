@@ -1,7 +1,6 @@
 package config
 
 import (
-	"runtime"
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
@@ -466,7 +465,7 @@ func Default() Config {
 		Places:        Writable{Caches: "overlay", Home: "overlay"},
 		Commands:      Commands{AtOnce: messages.Commands},
 		Limits:        Limits{Limits: hypervisor.Limits{PIDs: 4096}},
-		Bridge:        api.Serving{Bridge: hypervisor.BridgeAuto, Cache: api.CacheAuto, PosixMetadata: runtime.GOOS == "windows"},
+		Bridge:        api.Serving{Bridge: hypervisor.BridgeAuto, Cache: api.CacheAuto},
 		MCP:           MCP{Timeout: Duration(messages.ToolTime)},
 		Notifications: struct{ Desktop string }{"auto"},
 		Classifier:    Classifier{AutoApprove: "all", MaxBytes: ClassifierBytes},
