@@ -50,6 +50,8 @@ var packages = map[string]map[string]string{
 	"cmd/sandbox/internal/console":     nil,
 	"cmd/sandbox/internal/stepline":    nil,
 	"fsbridge":                         nil,
+	"fsbridge/hostfs":                  nil,
+	"fsbridge/hostfs/posix":            nil,
 	"fsbridge/posixmeta":               nil,
 	"fsbridge/shellquote":              {"TestWordsShell": noTools},
 	"fsbridge/texts":                   {"TestUnifiedNames": names},
