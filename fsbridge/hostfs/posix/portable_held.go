@@ -213,7 +213,8 @@ func (t *table) renaming(a, b place, exchange bool, f func() error) error {
 			return err
 		}
 	}
-	if err := f(); err != nil {
+	same := b.name != "" && oneInode(a, b) // then a rename does nothing
+	if err := f(); err != nil || same {
 		return err
 	}
 	for _, h := range t.of {
@@ -230,6 +231,12 @@ func (t *table) renaming(a, b place, exchange bool, f func() error) error {
 		}
 	}
 	return nil
+}
+
+// oneInode tells whether two names are of one inode.
+func oneInode(a, b place) bool {
+	var x, y Stat_t
+	return systemFstatat(a.dir, a.name, &x) == nil && systemFstatat(b.dir, b.name, &y) == nil && inodeOf(&x) == inodeOf(&y)
 }
 
 // place is a name in a directory, by a number of the system's. The empty name is none.

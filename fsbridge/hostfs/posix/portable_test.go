@@ -64,6 +64,9 @@ func TestHeldFollows(t *testing.T) {
 	if target(a) != "one" || target(b) != "two" {
 		t.Errorf("a leads to %s, b to %s", target(a), target(b))
 	}
+	check(t, Linkat(sub, "c", dir, "same"))
+	check(t, Renameat(dir, "same", sub, "c", 0)) // does nothing: they are one inode
+	check(t, Unlinkat(dir, "same", false))
 	check(t, Chown(a, -1, -1))
 	check(t, Unlinkat(sub, "c", false))
 	var st Stat_t
