@@ -267,7 +267,7 @@ half=$((($(nproc) + 1) / 2))
 # root_tests PACKAGES ARGUMENT...: as whoever runs this, with the race detector. go vet has run.
 root_tests() { gotests "$who" "$1" -vet=off $race -p "$half" "${@:2}"; }
 # left_out PACKAGES [-root]: what the user's pass, or root's, of these packages leaves out. The user's leaves out the tests for which
-# root's is enough. Of the others each commit draws half, and the next one has the rest; those that ask who runs them are always there.
+# root's is enough. Of the others each commit draws half, and another commit has the rest; those that ask who runs them are always there.
 # With -root it is the other half, for packages whose root's pass finds nothing that the user's would not find, too.
 # shellcheck disable=SC2046
 left_out() { "$tmp/turns" -sample "$TEST_SAMPLE" "${@:2}" $(sed "s|^$module/||" <<<"$1"); }

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -284,7 +284,7 @@ func (w *Watcher) take() batch {
 			continue
 		}
 		if e.Name != "" {
-			b.paths = append(b.paths, filepath.Join(d.Path, e.Name))
+			b.paths = append(b.paths, path.Join(d.Path, e.Name))
 		} else if d.Path != "" {
 			b.paths = append(b.paths, d.Path)
 		}

@@ -1,6 +1,7 @@
 package wine_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,9 @@ import (
 // patience is for one command, with the boot of an emulated machine in it.
 const patience = 5 * time.Minute
 
+// nobody is the user of wine's programs.
+const nobody = 65534
+
 // windows is sandbox.exe in a folder of drive C:.
 type windows struct {
 	t       *testing.T
@@ -33,7 +37,7 @@ type windows struct {
 func newWindows(t *testing.T) *windows {
 	t.Helper()
 	qemu := require.Program(t, "qemu-system-x86_64", "qemu-system-x86")
-	images := guestimage.Cache(t)
+	cache := guestimage.Cache(t)
 	m := wine.New(t, wine.Options{})
 	root, err := m.HostPath(`C:\`)
 	if err != nil {
@@ -50,10 +54,11 @@ func newWindows(t *testing.T) *windows {
 		t.Fatalf("go build for Windows: %v: %s", err, out)
 	}
 	w.put(exe, `C:\sandbox.exe`)
+	settings, images := w.variable("APPDATA"), w.variable("LOCALAPPDATA")
 	for _, name := range []string{"base.cpio", "kernel", "manifest.json"} {
-		w.put(filepath.Join(images, "sandbox", "guest", "amd64", name), `C:\images\sandbox\guest\amd64\`+name)
+		w.put(filepath.Join(cache, "sandbox", "guest", "amd64", name), images+`\sandbox\guest\amd64\`+name)
 	}
-	w.text(`C:\settings\codeagent\codeagent.toml`, fmt.Sprintf("[vm]\nqemu = '%s'\nacceleration = 'tcg'\nmemory = '256MiB'\nboot_timeout = '4m'\n", w.qemu))
+	w.text(settings+`\codeagent\codeagent.toml`, fmt.Sprintf("[vm]\nqemu = '%s'\nacceleration = 'tcg'\nmemory = '256MiB'\nboot_timeout = '4m'\n", w.qemu))
 	return w
 }
 
@@ -68,7 +73,7 @@ func (w *windows) host(path string) string {
 		w.t.Fatal(err)
 	}
 	for dir := filepath.Dir(host); len(dir) > len(w.root); dir = filepath.Dir(dir) {
-		_ = os.Chmod(dir, 0o777) // programs run as nobody
+		_ = os.Lchown(dir, nobody, nobody) // who programs run as
 	}
 	return host
 }
@@ -89,17 +94,35 @@ func (w *windows) text(path, content string) {
 	if err := os.WriteFile(w.host(path), []byte(content), 0o666); err != nil {
 		w.t.Fatal(err)
 	}
-	if err := os.Chmod(w.host(path), 0o666); err != nil {
+	if err := os.Lchown(w.host(path), nobody, nobody); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// sandbox runs sandbox.exe in C:\project.
+// variable is one of Windows' environment.
+func (w *windows) variable(name string) string {
+	w.t.Helper()
+	out, err := w.m.Command(w.t.Context(), "cmd", "/c", "echo %"+name+"%").CombinedOutput()
+	value := strings.TrimSpace(string(out))
+	if err != nil || !strings.HasPrefix(value, `C:\`) {
+		w.t.Fatalf("%%%s%%: %q, %v", name, out, err)
+	}
+	return value
+}
+
+// command is sandbox.exe in C:\project.
+func (w *windows) command(ctx context.Context, args ...string) *wine.Cmd {
+	cmd := w.m.Command(ctx, w.host(`C:\sandbox.exe`), args...)
+	cmd.Dir = w.host(`C:\project`)
+	return cmd
+}
+
+// sandbox runs it to its end.
 func (w *windows) sandbox(args ...string) (string, int) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	cmd := w.m.Command(ctx, "cmd", append([]string{"/c", `C:\in.cmd`}, args...)...)
+	cmd := w.command(ctx, args...)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -123,21 +146,73 @@ func (w *windows) must(args ...string) string {
 // TestUndoOnWindows: a Linux guest removes everything in a folder of drive C:, and Windows' program puts it back.
 func TestUndoOnWindows(t *testing.T) {
 	w := newWindows(t)
-	w.text(`C:\in.cmd`, "@cd /d C:\\project\r\n@set APPDATA=C:\\settings\r\n@set LOCALAPPDATA=C:\\images\r\n@C:\\sandbox.exe %*\r\n")
 	for i := range 20 {
 		w.text(fmt.Sprintf(`C:\project\src\deep\file-%d.txt`, i), strings.Repeat(fmt.Sprintln("line", i), 100*i))
 		w.text(fmt.Sprintf(`C:\project\f%d`, i), fmt.Sprintln(i))
 	}
 	project := w.host(`C:\project`)
-	if err := os.Chmod(project, 0o777); err != nil {
+	snap := func() *treesnap.Snapshot { return treesnap.MustTake(t, project) }
+	same := func(what string, want *treesnap.Snapshot) {
+		t.Helper()
+		t.Log(what)
+		// Windows' times have 100 ns, and wine keeps attributes that are its own.
+		treesnap.AssertEqual(t, want, snap(), treesnap.Options{MtimeTolerance: 100, IgnoreXattrs: true})
+	}
+	before := snap()
+	out := w.must("run", "--", "sh", "-ec", `echo more >> f3; mv f2 f2-renamed; mkdir -p a/b; echo deep > a/b/c; mv src/deep moved; ln -s f1 sym; chmod 755 f4; mkfifo pipe
+		[ "$(cat sym)" = 1 ]; [ "$(stat -c %a f4)" = 755 ]; ls -l | sed 's/^/    /'; rm f5; echo done`)
+	if !strings.Contains(out, "done\n") || !strings.Contains(out, "sandbox undo") {
+		t.Fatalf("the first step: %s", out)
+	}
+	first := snap()
+	out = w.must("run", "--", "sh", "-c", "[ -L sym ] && [ -p pipe ] && stat -c %a f4; rm -rf *; ls -A | wc -l")
+	if !strings.Contains(out, "755\n0\n") {
+		t.Errorf("the second step: %s", out)
+	}
+	if left, err := os.ReadDir(project); err != nil || len(left) != 0 {
+		t.Fatalf("the host has %v, %v", left, err)
+	}
+	second := snap()
+	if out := w.must("history"); strings.Count(out, "sh -") != 2 {
+		t.Errorf("history: %s", out)
+	}
+	if out := w.must("diff", "1"); !strings.Contains(out, "+more") {
+		t.Errorf("diff: %s", out)
+	}
+	t.Log(w.must("undo"))
+	same("undo", first)
+	w.must("undo")
+	same("undo of both", before)
+	w.must("redo")
+	w.must("redo")
+	same("redo of both", second)
+	w.must("undo", "2")
+	same("undo of both again", before)
+
+	// Killed in mid-step: what it had done can be undone as well.
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := w.command(ctx, "run", "--", "sh", "-c", "rm -rf src; echo gone > f1; echo ready; sleep 1000")
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	before := treesnap.MustTake(t, project)
-	t.Log(w.must("run", "--", "sh", "-c", "ls | wc -l; rm -rf *; ls -A | wc -l; echo new > made"))
-	if left, err := os.ReadDir(project); err != nil || len(left) != 1 {
-		t.Errorf("the host has %v, %v", left, err)
+	said := bufio.NewScanner(stdout)
+	for said.Scan() && said.Text() != "ready" {
 	}
-	t.Log(w.must("history"))
-	t.Log(w.must("undo"))
-	treesnap.AssertEqual(t, before, treesnap.MustTake(t, project), treesnap.Options{})
+	if snapped := snap(); len(snapped.Entries) >= len(before.Entries) {
+		t.Error("nothing was removed before the kill")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if out := w.must("history"); !strings.Contains(out, "interrupted") {
+		t.Errorf("history after kill -9 in mid-step: %s", out)
+	}
+	w.must("undo")
+	same("undo after kill -9 in mid-step", before)
 }

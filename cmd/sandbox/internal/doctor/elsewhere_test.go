@@ -1,37 +1,47 @@
 package doctor
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/codeagent/sandbox/hypervisor"
 )
 
-// TestElsewhere: the doctor promises no command that needs the undo log, as long as the
-// log cannot be opened on other systems than Linux.
+// accelerated is a machine of another system.
+type accelerated struct {
+	Machine
+	accel      string
+	why, fails error
+}
+
+func (m accelerated) Acceleration(context.Context) (string, error, error) { return m.accel, m.why, m.fails }
+func (m accelerated) Probe(context.Context) error                         { return m.fails }
+
+// TestElsewhere: the doctor of another system says that it is an experiment, where that is described, and what machines lack.
 func TestElsewhere(t *testing.T) {
-	source, err := os.ReadFile("../../../../fsbridge/undolog/other.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const open = "func Open(context.Context, Options) (*Log, error) { return nil, errors.ErrUnsupported }"
-	if !strings.Contains(string(source), open) {
-		t.Fatal("the undo log can be opened on other systems now: say what works there, and test that instead")
-	}
 	for _, goos := range []string{"darwin", "windows"} {
-		f := elsewhere(goos)
-		if len(f) != 1 || f[0].State != "fail" || !strings.Contains(f[0].Detail, goos) {
-			t.Fatalf("%s: %+v", goos, f)
-		}
-		words := func(text string) []string {
-			return strings.FieldsFunc(text, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz", r) })
-		}
-		for _, command := range []string{"run", "serve", "history", "show", "diff", "undo", "redo", "restore", "status", "gc"} {
-			if !slices.Contains(words(f[0].Detail), command) {
-				t.Errorf("%s: nothing is said of %s", goos, command)
+		for want, m := range map[string]accelerated{
+			"ok WHPX works: virtual machines are accelerated|ok can be started": {accel: "whpx"},
+			"warn no whpx: nothing: virtual machines are emulated, which is slow|ok can be started": {
+				accel: "tcg", why: errors.New("no whpx: nothing; switch it on")},
+			"warn not tried: there is no QEMU that works|fail there is no QEMU": {
+				fails: fmt.Errorf("there is no QEMU; install it: %w", hypervisor.ErrUnavailable)},
+		} {
+			h := Host{Machine: func() (Machine, error) { return m, nil }}
+			f := h.elsewhere(t.Context(), goos)
+			if len(f) != 3 || f[0].State != "warn" || !strings.Contains(f[0].Detail, "on "+goos+" this is experimental") {
+				t.Fatalf("%s: %+v", goos, f)
 			}
-			if slices.Contains(words(f[0].Advice), command) {
-				t.Errorf("%s: %s is said to work", goos, command)
+			name := strings.TrimSuffix(f[0].Advice, " says what has been tried, and how")
+			if _, err := os.Stat("../../../../" + name); err != nil {
+				t.Error(err)
+			}
+			if got := f[1].State + " " + f[1].Detail + "|" + f[2].State + " " + f[2].Detail; !strings.HasPrefix(got, want) {
+				t.Errorf("%s: %s, want %s", goos, got, want)
 			}
 		}
 	}

@@ -7,5 +7,5 @@ import (
 	"runtime"
 )
 
-// Examine has one thing to say where no runtime exists yet.
-func Examine(context.Context, Host) []Finding { return elsewhere(runtime.GOOS) }
+// Examine says what the machine can do where commands run in virtual machines alone.
+func Examine(ctx context.Context, h Host) []Finding { return h.elsewhere(ctx, runtime.GOOS) }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/codeagent/sandbox/actors"
@@ -41,13 +42,17 @@ type Launcher struct {
 
 // Config is what the flags and the configuration say about a session.
 func (l *Launcher) Config(dirs []api.Directory) api.Config {
+	serving := l.Conf.Bridge
+	if runtime.GOOS == "windows" {
+		serving.PosixMetadata = true // its file systems hold no modes, owners and symlinks of Linux's
+	}
 	return api.Config{
 		Directories: dirs,
 		Undo:        l.Conf.Undo.Undo,
 		Safeguards:  l.Conf.Safeguards,
 		Timing:      l.Conf.Steps,
 		Commands:    l.Conf.Commands.AtOnce, FolderBytes: max(l.Conf.Limits.Folders, 0),
-		Serving: l.Conf.Bridge,
+		Serving: serving,
 		Jail:    l.Conf.Jail.Jail,
 		Umask:   uint32(l.Umask),
 		Logger:  l.Log,
