@@ -20,6 +20,9 @@ func inheritedPair() (ours *end, theirs *os.File, err error) {
 	return &end{file: f}, theirs, err
 }
 
+// sameUser tells whether QEMU runs as this user.
+func sameUser() bool { return os.Geteuid() != 0 }
+
 // lend gives a socket, or the directory of sockets, to QEMU's user.
 func lend(path string) error {
 	if os.Geteuid() != 0 {

@@ -14,6 +14,9 @@ func inheritedPair() (*end, *os.File, error) { return nil, nil, errors.ErrUnsupp
 
 func inheritedMonitor(*wires) (monitorEnd, error) { return monitorEnd{}, errors.ErrUnsupported }
 
+// sameUser tells whether QEMU runs as this user.
+func sameUser() bool { return true }
+
 // lend leaves a socket, or the directory of sockets, to the user, who is QEMU's too.
 func lend(string) error { return nil }
 

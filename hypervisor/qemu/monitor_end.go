@@ -2,6 +2,7 @@ package qemu
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -75,17 +76,20 @@ func (g *guest) greet(ctx context.Context, s monitorEnd) error {
 	defer context.AfterFunc(g.wiring, cancel)()
 	m, err := s.dial(ctx)
 	if err != nil {
-		return err
+		return g.unlessEnded(err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = m.Disconnect() })
 	defer stop()
 	q, err := attach(m)
 	if err != nil {
 		_ = m.Disconnect()
-		return err
+		return g.unlessEnded(err)
 	}
 	g.mu.Lock()
 	g.monitor = q
 	g.mu.Unlock()
 	return nil
 }
+
+// unlessEnded adds to an error of a connection that QEMU has ended, if it has: that is why then.
+func (g *guest) unlessEnded(err error) error { return errors.Join(context.Cause(g.wiring), err) }

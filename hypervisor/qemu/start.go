@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"runtime"
@@ -202,7 +203,7 @@ func (g *guest) folders(m *machine, f *wires) (ours []*end, err error) {
 // giveUp ends a machine that does not come up, unless it has ended by itself: a
 // broken connection is what is seen of that first.
 func (g *guest) giveUp(err error) {
-	if errors.Is(err, control.ErrClosed) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+	if errors.Is(err, control.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
 		select {
 		case <-g.Done():
 			return

@@ -133,7 +133,8 @@ func (w *wires) tidy() {
 func (w *wires) file(f *os.File) (path string, err error) {
 	if w.named {
 		w.opened = append(w.opened, f)
-		if _, err := os.Stat(f.Name()); err != nil { // it has lost its name: an initramfs that was put together
+		// It may have lost its name: an initramfs that was put together. And QEMU may be another user.
+		if _, err := os.Stat(f.Name()); err != nil || !sameUser() {
 			return w.copied(f)
 		}
 		return filepath.Abs(f.Name())

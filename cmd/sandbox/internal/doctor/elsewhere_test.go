@@ -18,8 +18,10 @@ type accelerated struct {
 	why, fails error
 }
 
-func (m accelerated) Acceleration(context.Context) (string, error, error) { return m.accel, m.why, m.fails }
-func (m accelerated) Probe(context.Context) error                         { return m.fails }
+func (m accelerated) Acceleration(context.Context) (string, error, error) {
+	return m.accel, m.why, m.fails
+}
+func (m accelerated) Probe(context.Context) error { return m.fails }
 
 // TestElsewhere: the doctor of another system says that it is an experiment, where that is described, and what machines lack.
 func TestElsewhere(t *testing.T) {
