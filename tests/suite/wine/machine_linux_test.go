@@ -26,11 +26,10 @@ const nobody = 65534
 
 // windows is sandbox.exe in a folder of drive C:.
 type windows struct {
-	t       *testing.T
-	m       *wine.Machine
-	program string
-	root    string // drive C: on the host
-	qemu    string
+	t    *testing.T
+	m    *wine.Machine
+	root string // drive C: on the host
+	qemu string
 }
 
 // newWindows puts what sandbox.exe needs where it looks for it.
