@@ -1,5 +1,6 @@
 # make build   bin/sandbox, static, with the guest program embedded
 # make demo    see it work: delete a whole source tree, undo, compare
+# make wine-demo  the same by sandbox.exe, under wine, in an emulated Linux guest (root)
 # make test    all tests, as CI runs them: 25 minutes on 2 cores, an hour on slow ones
 # make test-quick  the tests for daily work: 3 minutes; it says what it leaves out
 # make fuzz    all fuzz targets, FUZZTIME each (1m): before a release
@@ -28,7 +29,7 @@ LINT_AT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GORELEASER_AT := github.com/goreleaser/goreleaser/v2@v2.15.1
 CYCLONEDX_AT  := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
-.PHONY: all build guest guests extras release-tools release demo test test-quick fuzz bench soak promises check screenshots newcomer clean
+.PHONY: all build guest guests extras release-tools release demo wine-demo test test-quick fuzz bench soak promises check screenshots newcomer clean
 
 all: build
 
@@ -76,6 +77,10 @@ release: release-tools
 
 demo:
 	tests/demo/run.sh
+
+# What the demo shows, by sandbox.exe: under wine, on a folder of drive C:, in an emulated Linux guest. As root: wine runs in a chroot.
+wine-demo: guest
+	$(GO) test -count=1 -v -run '^TestUndoOnWindows$$' ./tests/suite/wine
 
 test:
 	.ci/run

@@ -139,6 +139,7 @@ func (w *windows) must(args ...string) string {
 	if code != 0 {
 		w.t.Fatalf("sandbox %v: exit status %d\n%s", args, code, out)
 	}
+	w.t.Logf("C:\\project> sandbox.exe %s\n%s", strings.Join(args, " "), out) // make wine-demo shows it
 	return out
 }
 
@@ -178,7 +179,7 @@ func TestUndoOnWindows(t *testing.T) {
 	if out := w.must("diff", "1"); !strings.Contains(out, "+more") {
 		t.Errorf("diff: %s", out)
 	}
-	t.Log(w.must("undo"))
+	w.must("undo")
 	same("undo", first)
 	w.must("undo")
 	same("undo of both", before)
