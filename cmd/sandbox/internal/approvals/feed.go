@@ -38,6 +38,12 @@ type state struct {
 	decided []api.Decided
 }
 
+// answered is an answer as its event tells of it. The session says more, unless it ends before it can be asked.
+type answered struct {
+	info   api.SessionInfo
+	answer api.DecideRequest
+}
+
 // gone says that a session has ended, or cannot be heard any more.
 type gone struct{ info api.SessionInfo }
 
@@ -137,6 +143,9 @@ func (f *feed) hear(ctx context.Context, info api.SessionInfo) {
 	_ = s.Subscribe(ctx, func(e api.Event) {
 		if !concerns(e) {
 			return
+		}
+		if e.Type == api.EventSafeguardDecided && e.Decision != nil {
+			f.send(answered{info, *e.Decision})
 		}
 		select {
 		case news <- struct{}{}:

@@ -100,6 +100,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.states[msg.info.Session] = msg
 		delete(m.ended, msg.info.Session)
 		m.collect()
+	case answered:
+		m.decided(msg)
 	case gone:
 		m.end(msg.info)
 	case outcome:
@@ -115,6 +117,23 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.moved, m.scroll = m.now(), 0
 	}
 	return m, cmd
+}
+
+// decided moves a question that waits to the answers.
+func (m *model) decided(a answered) {
+	s, ok := m.states[a.info.Session]
+	at := slices.IndexFunc(s.waiting, func(p api.Pending) bool { return p.ID == a.answer.ID })
+	if !ok || at < 0 {
+		return
+	}
+	d := api.Decided{Pending: s.waiting[at], At: m.now(), Outcome: "deny", By: a.answer.By, Scope: a.answer.Scope}
+	if a.answer.Allow {
+		d.Outcome = "allow"
+	}
+	s.waiting = slices.Delete(slices.Clone(s.waiting), at, at+1)
+	s.decided = append(slices.Clone(s.decided), d)
+	m.states[a.info.Session] = s
+	m.collect()
 }
 
 // end notes that a session has ended. What was decided in it is shown on.

@@ -172,6 +172,21 @@ func TestHistory(t *testing.T) {
 	d.shows("WAITING 0")
 }
 
+// TestLastAnswer: the answer upon which a session ends is shown, although the session cannot be asked any more.
+func TestLastAnswer(t *testing.T) {
+	d := newDesk(t)
+	d.has("a", []api.Pending{d.pending(1, messages.KindGate), d.pending(2, messages.KindGate)})
+	a := api.SessionInfo{Session: "a"}
+	for _, answer := range []api.DecideRequest{{ID: "sg_002", Allow: true, By: "cli"}, {ID: "sg_002", By: "twice"}, {ID: "sg_009", By: "unknown"}} {
+		d.m.Update(answered{a, answer})
+	}
+	d.m.Update(answered{api.SessionInfo{Session: "b"}, api.DecideRequest{ID: "sg_001", By: "another session"}})
+	d.shows("WAITING 1")
+	d.m.Update(gone{a})
+	d.types("tab")
+	d.shows("HISTORY 1 ", "allowed by cli")
+}
+
 func TestLeave(t *testing.T) {
 	for _, key := range []string{"q", "ctrl+c", "esc"} {
 		if cmd := newDesk(t).m.press(key); cmd == nil || cmd() != tea.Quit() {
