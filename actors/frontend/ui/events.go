@@ -168,6 +168,7 @@ func (h *hub) look(ctx context.Context) {
 			delete(known, id)
 			h.tell(change{What: "sessions"})
 		case <-tick:
+			cancel() // the tick may be an earlier timer's, which was due as something else happened
 		}
 	}
 }

@@ -90,7 +90,9 @@ func in(ctx context.Context, machine *wine.Machine, limit time.Duration, here, p
 	if here != "" {
 		cmd.Dir = here
 	}
-	cmd.Env = append(os.Environ(), cmd.Env...)
+	// The directory for temporary files is the host's, and wine ends with "free(): invalid pointer" where it is not there.
+	given := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TMPDIR=") })
+	cmd.Env = append(given, cmd.Env...)
 	if said := os.Getenv("WINEDEBUG"); said != "" {
 		cmd.Env = append(cmd.Env, "WINEDEBUG="+said)
 	}
