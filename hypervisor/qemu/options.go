@@ -50,7 +50,7 @@ type Options struct {
 	// virtio-fs: for systems and emulators without vhost-user. The guest's kernel
 	// must have it.
 	NineP bool
-	// Named has QEMU connect to sockets and open files by their names, as it does on systems where it inherits no descriptors. It needs NineP.
+	// Named has QEMU connect to sockets and open files by their names, as it does on systems where it inherits no descriptors. NineP is set with it.
 	Named bool
 	// Disk keeps what the guest writes outside of the folders; without one that is
 	// in memory and gone with the machine.
@@ -86,6 +86,8 @@ func (o *Options) check() error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	o.Named = o.Named || namesOnly
+	o.NineP = o.NineP || o.Named // no vhost-user without a descriptor
 	switch {
 	case o.MemoryBytes < MinMemoryBytes:
 		return fmt.Errorf("qemu: %d bytes of memory are too few for a guest; it needs %d MiB", o.MemoryBytes, MinMemoryBytes>>20)
@@ -93,8 +95,6 @@ func (o *Options) check() error {
 		return fmt.Errorf("qemu: %d processors; a machine has 1 to %d", o.CPUs, MaxCPUs)
 	case o.Accel != "auto" && o.Accel != ownAccel && o.Accel != "tcg":
 		return fmt.Errorf("qemu: unknown accelerator %q; there is auto, %s and tcg", o.Accel, ownAccel)
-	case (o.Named || namesOnly) && !o.NineP:
-		o.Named, o.NineP = true, true // no vhost-user without a descriptor
 	}
 	return nil
 }

@@ -80,6 +80,15 @@ func bothWays(t *testing.T, test func(t *testing.T, o func(way string) Options))
 	})
 }
 
+// TestNamedIs9P: without descriptors there is 9P alone, whatever was asked for.
+func TestNamedIs9P(t *testing.T) {
+	for _, o := range []Options{{Named: true}, {Named: true, NineP: true}} {
+		if err := o.check(); err != nil || !o.Named || !o.NineP {
+			t.Errorf("%+v, %v", o, err)
+		}
+	}
+}
+
 // boot starts a fake machine.
 func boot(t *testing.T, o Options, shares ...hypervisor.Share) (*guest, error) {
 	t.Helper()
