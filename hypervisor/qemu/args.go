@@ -146,7 +146,7 @@ func (m machine) args() []string {
 		"-m", strconv.FormatInt(m.memoryMiB, 10)+"M", "-object", m.memory(),
 		"-kernel", m.kernel, "-initrd", m.initrd, "-append", m.bootLine(),
 		"-chardev", "socket,id=console,"+m.console, "-serial", "chardev:console",
-		"-chardev", "socket,id=monitor,"+m.monitor+",server=on,wait=off", "-mon", "chardev=monitor,mode=control",
+		"-chardev", "socket,id=monitor,"+m.monitor, "-mon", "chardev=monitor,mode=control",
 		"-device", "virtio-serial-pci,id=serial",
 		"-chardev", "socket,id=control,"+m.control, "-device", "virtserialport,bus=serial.0,chardev=control,name="+control.PortName,
 	)

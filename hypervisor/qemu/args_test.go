@@ -15,12 +15,12 @@ func TestArgs(t *testing.T) {
 	two := []shareDevice{{tag: "working0", end: "fd=9"}, {tag: "working1", end: "fd=10"}}
 	base := machine{
 		os: "linux", arch: "amd64", accel: "kvm", seccomp: true, name: "sandbox-1", memoryMiB: 1024, cpus: 4,
-		kernel: "/proc/self/fd/3", initrd: "/proc/self/fd/4", console: "fd=5", control: "fd=6", monitor: "fd=7", shares: two,
+		kernel: "/proc/self/fd/3", initrd: "/proc/self/fd/4", console: "fd=5", control: "fd=6", monitor: "fd=7" + listens, shares: two,
 		network: "fd=8",
 	}
 	named := base
 	named.kernel, named.initrd = "/Users/x/kernel", "/Users/x/initrd"
-	named.console, named.control, named.monitor = "path=/s/console", "path=/s/control", "path=/s/monitor"
+	named.console, named.control, named.monitor = "path=/s/console", "path=/s/control", "path=/s/monitor"+listens
 	named.network = "path=/s/network"
 	named.seccomp = false
 	cases := map[string]func() machine{

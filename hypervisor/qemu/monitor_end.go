@@ -4,21 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/digitalocean/go-qemu/qmp"
 )
 
-// monitorEnd is QEMU's monitor, to which we connect: the library dials.
+// monitorEnd is QEMU's monitor, to which the library connects: it dials an address.
 type monitorEnd struct {
 	option string
 	dial   func(ctx context.Context) (*qmp.SocketMonitor, error)
 	close  func()
 }
+
+// listens makes QEMU the one that listens.
+const listens = ",server=on,wait=off"
 
 // monitor makes the monitor's end.
 func (w *wires) monitor() (monitorEnd, error) {
@@ -26,24 +30,57 @@ func (w *wires) monitor() (monitorEnd, error) {
 		return inheritedMonitor(w)
 	}
 	if runtime.GOOS == "windows" {
-		return loopbackMonitor()
+		return loopbackMonitor(w)
 	}
 	path := filepath.Join(w.dir, "monitor")
-	return monitorEnd{option: "path=" + value(path), dial: dialing("unix", path), close: func() {}}, nil
+	return monitorEnd{option: "path=" + value(path) + listens, dial: dialing("unix", path), close: func() {}}, nil
 }
 
-// loopbackMonitor has QEMU listen on a port that was free a moment ago. If somebody takes it meanwhile, QEMU does not start and says so.
-func loopbackMonitor() (monitorEnd, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// loopbackMonitor has QEMU connect to us, as for all else, and the library to a port of ours from which we relay: at a port where
+// QEMU listens, any user of the machine could be first, and QEMU does all that it is told. Whoever connects to either is looked at.
+func loopbackMonitor(w *wires) (monitorEnd, error) {
+	e, err := w.pair()
 	if err != nil {
 		return monitorEnd{}, err
 	}
-	at := l.Addr().String()
-	if err := l.Close(); err != nil {
-		return monitorEnd{}, err
+	dial := func(ctx context.Context) (*qmp.SocketMonitor, error) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		ours := &end{listen: l, log: w.log, from: func(_ context.Context, c net.Conn) error { return fromProcess(c, os.Getpid()) }}
+		relayed := make(chan struct{})
+		go func() {
+			defer close(relayed)
+			relay(ctx, ours, e)
+		}()
+		m, err := dialing("tcp", l.Addr().String())(ctx)
+		if err != nil {
+			_ = ours.Close()
+			<-relayed
+		}
+		return m, err
 	}
-	host, port, _ := strings.Cut(at, ":")
-	return monitorEnd{option: "host=" + host + ",port=" + port, dial: dialing("tcp", at), close: func() {}}, nil
+	return monitorEnd{option: e.option, dial: dial, close: func() { _ = e.Close() }}, nil
+}
+
+// relay connects the two sides until one of them ends.
+func relay(ctx context.Context, a, b *end) {
+	x, err := a.conn(ctx)
+	if err != nil {
+		return
+	}
+	defer x.Close()
+	y, err := b.conn(ctx)
+	if err != nil {
+		return
+	}
+	defer y.Close()
+	go func() {
+		_, _ = io.Copy(x, y)
+		_ = x.Close()
+	}()
+	_, _ = io.Copy(y, x)
 }
 
 // dialing connects as soon as QEMU listens.

@@ -67,5 +67,5 @@ func inheritedMonitor(w *wires) (monitorEnd, error) {
 	if err != nil {
 		return monitorEnd{}, err
 	}
-	return monitorEnd{option: fmt.Sprintf("fd=%d", w.add(s.listener)), dial: s.dial, close: s.close}, nil
+	return monitorEnd{option: fmt.Sprintf("fd=%d%s", w.add(s.listener), listens), dial: s.dial, close: s.close}, nil
 }

@@ -107,10 +107,11 @@ func (r *Runtime) processors(accel string) int {
 // launch starts QEMU and follows it until the guest takes commands. On error
 // nothing is left.
 func (g *guest) launch(ctx context.Context, host host) (err error) {
-	f := wires{named: g.o.Named, parent: g.o.Sockets}
+	f := wires{named: g.o.Named, parent: g.o.Sockets, log: g.log, known: make(chan struct{})}
 	started := false
 	defer func() {
 		if !started {
+			f.started(0)
 			f.drop(true)
 		}
 	}()
@@ -134,6 +135,7 @@ func (g *guest) launch(ctx context.Context, host host) (err error) {
 		return err
 	}
 	started = true
+	f.started(g.child.pid())
 	f.drop(false) // so that its end is seen
 	defer f.tidy()
 	stop := context.AfterFunc(ctx, g.child.Kill)

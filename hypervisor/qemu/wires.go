@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -26,6 +27,15 @@ type wires struct {
 	keep    []io.Closer
 	opened  []io.Closer // named files: until QEMU has opened them
 	disks   []io.Closer // named disks, whose locks are ours: until QEMU ends
+	log     *slog.Logger
+	known   chan struct{} // closed once pid is known
+	pid     int           // QEMU's; 0: it has not started
+}
+
+// started says which process QEMU is, or with 0 that there is none. It is called once.
+func (w *wires) started(pid int) {
+	w.pid = pid
+	close(w.known)
 }
 
 // end is one connection before QEMU has started.
@@ -33,6 +43,8 @@ type end struct {
 	option string   // as -chardev socket has it: fd=N, path=P or host=H,port=N
 	file   *os.File // our side; nil: QEMU connects
 	listen net.Listener
+	from   func(ctx context.Context, c net.Conn) error // whether it is QEMU that has connected; nil: nobody else can
+	log    *slog.Logger
 	once   sync.Once
 }
 
@@ -57,9 +69,25 @@ func (w *wires) pair() (*end, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a socket for QEMU: %w", err)
 	}
-	e := &end{option: option, listen: l}
+	e := &end{option: option, listen: l, log: w.log}
+	if l.Addr().Network() == "tcp" {
+		e.from = w.isQEMU
+	}
 	w.keep = append(w.keep, e)
 	return e, nil
+}
+
+// isQEMU returns an error if somebody else has connected: on the loopback every user of the machine can.
+func (w *wires) isQEMU(ctx context.Context, c net.Conn) error {
+	select {
+	case <-w.known:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if w.pid == 0 {
+		return errors.New("QEMU has not started")
+	}
+	return fromProcess(c, w.pid)
 }
 
 // socket listens where QEMU shall connect.
@@ -175,6 +203,15 @@ func (e *end) conn(ctx context.Context) (net.Conn, error) {
 	stop := context.AfterFunc(ctx, func() { _ = e.Close() })
 	defer stop()
 	c, err := e.listen.Accept()
+	for err == nil && e.from != nil {
+		why := e.from(ctx, c)
+		if why == nil {
+			break
+		}
+		_ = c.Close()
+		e.log.Warn("somebody else has connected in QEMU's place, and was sent away", "err", why)
+		c, err = e.listen.Accept()
+	}
 	_ = e.Close()
 	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("QEMU has not connected: %w", context.Cause(ctx))
