@@ -2,6 +2,17 @@
 
 package hostfs
 
-import "io/fs"
+import (
+	"fmt"
+	"io/fs"
 
-func own(string, fs.FileInfo) error { return nil } // ACLs say who may write
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
+)
+
+// own refuses what others can change.
+func own(path string, _ fs.FileInfo) error {
+	if err := posix.OthersCanWritePath(path); err != nil {
+		return fmt.Errorf("%s: %w: it does not count", path, err)
+	}
+	return nil
+}

@@ -192,5 +192,5 @@ func checkOwn(dir *hostfs.Root) error {
 	case st.Mode&0o022 != 0 && keepsModes(dir.FD(), &st):
 		return fmt.Errorf("its mode is %#o: others may write into it; take that right away (chmod go-w) if you know what is in it", st.Mode&0o7777)
 	}
-	return nil
+	return posix.OthersCanWrite(dir.FD())
 }
