@@ -328,9 +328,8 @@ faults() {
 }
 # The bridge and the log, with a part of its tests, by no call that macOS lacks (package posix says how). Left out is what cannot be had
 # so: the mediated bridge, files that never had a name, files of other users, setuid where nobody tells who can write, shared extents.
-# The models are left out, too: in one run of six an undo of them stops at a barrier at a FIFO with two names that nobody outside has changed.
 portable() {
-    local lacking='^Test(MBGrant|Model)|^Test(Content|CreateAs|ModeBitsComeBack|U7SharedExtents)$|^TestUI$/^(O_TMPFILE|special_files)|^TestMutations$/^bridge_and_log$/^(O_TMPFILE|a_write_clears)'
+    local lacking='^TestMBGrant|^Test(Content|CreateAs|ModeBitsComeBack|U7SharedExtents)$|^TestUI$/^(O_TMPFILE|special_files)|^TestMutations$/^bridge_and_log$/^(O_TMPFILE|a_write_clears)'
     local allow_skip="$allow_skip|does not tell when a file was made|no lasting file handles" part=.
     [ "$TEST_SAMPLE" = all ] || part="^Test(UI|U$((TEST_SAMPLE % 9 + 1))[A-Z].*)\$"
     gotests portable "./fsbridge/hostfs/... ./fsbridge/vfs ./fsbridge/ninep" -vet=off -tags portable -p "$half" -skip "$lacking"

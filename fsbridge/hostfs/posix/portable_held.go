@@ -14,15 +14,31 @@ const firstHeld = 1 << 30
 
 // held stands for a descriptor with O_PATH of what this system opens for nobody: a symlink, a FIFO, a socket, a device, or what denies us
 // reading. It is a name in a directory, and the inode that was found there. Whoever uses it looks whether the name still leads to that
-// inode, before and after. It goes along with what this process does to the name; if somebody else takes the name away, it is ESTALE.
+// inode, before and after. It goes along with what this process does to the name, and knows the further names that this process gives the
+// inode, since one of them stands for it when the first goes. If somebody else takes the name away, it is ESTALE.
 type held struct {
-	dir    int // of the directory, the system's own number; ours to close
-	dirID  inode
-	name   string
+	names  []spot // the first is used; none: this process has removed the last that is known
 	st     Stat_t // as it was seen last
 	search int    // a directory that we may enter, but not read: leads to what is in it; else -1
-	gone   bool   // this process has removed the name
 }
+
+// spot is a name that is held.
+type spot struct {
+	dir   int // of the directory, the system's own number; ours to close
+	dirID inode
+	name  string
+}
+
+// mostNames bounds the names that are known of one inode.
+const mostNames = 4
+
+// newSpot keeps a name. dirID is of the directory p.dir.
+func newSpot(p place, dirID inode) (spot, error) {
+	dir, err := unix.FcntlInt(uintptr(p.dir), unix.F_DUPFD_CLOEXEC, 0)
+	return spot{dir, dirID, p.name}, from(err)
+}
+
+func (s spot) is(name string, dirID inode) bool { return s.name == name && s.dirID == dirID }
 
 // inode is the identity of a file.
 type inode struct{ dev, ino uint64 }
@@ -42,17 +58,19 @@ var holding = table{next: firstHeld, of: make(map[int]*held)}
 
 // hold returns a number for name in dirfd, a number of the system's. search becomes the table's, even if this fails.
 func (t *table) hold(dirfd int, name string, st *Stat_t, search int) (int, error) {
-	h := &held{dir: -1, name: name, st: *st, search: search}
+	h := &held{st: *st, search: search}
 	var at Stat_t
 	err := systemFstat(dirfd, &at)
 	if err == nil {
-		h.dir, err = unix.FcntlInt(uintptr(dirfd), unix.F_DUPFD_CLOEXEC, 0)
+		var s spot
+		if s, err = newSpot(place{dirfd, name}, inodeOf(&at)); err == nil {
+			h.names = []spot{s}
+		}
 	}
 	if err != nil {
 		h.close()
-		return -1, from(err)
+		return -1, err
 	}
-	h.dirID = inodeOf(&at)
 	return t.add(h), nil
 }
 
@@ -67,10 +85,11 @@ func (t *table) add(h *held) int {
 }
 
 func (h *held) close() {
-	for _, fd := range []int{h.dir, h.search} {
-		if fd >= 0 {
-			_ = unix.Close(fd)
-		}
+	for _, s := range h.names {
+		_ = unix.Close(s.dir)
+	}
+	if h.search >= 0 {
+		_ = unix.Close(h.search)
 	}
 }
 
@@ -87,13 +106,13 @@ func (t *table) drop(fd int) error {
 	return nil
 }
 
-// look says how the inode is now. One that has lost its name to us is as it was, without it.
+// look says how the inode is now. One that has lost its name to us is as it was, without it, and without a time of change if it may have others.
 func (h *held) look(st *Stat_t) error {
-	if h.gone {
+	if len(h.names) == 0 {
 		*st = h.st
 		return nil
 	}
-	if err := systemFstatat(h.dir, h.name, st); err == ENOENT || err == ENOTDIR {
+	if err := systemFstatat(h.names[0].dir, h.names[0].name, st); err == ENOENT || err == ENOTDIR {
 		return ESTALE
 	} else if err != nil {
 		return err
@@ -123,14 +142,14 @@ func (t *table) by(fd int, f func(dirfd int, name string, st *Stat_t) error) err
 	if h == nil {
 		return EBADF
 	}
-	if h.gone {
+	if len(h.names) == 0 {
 		return ESTALE
 	}
 	var st, after Stat_t
 	if err := h.look(&st); err != nil {
 		return err
 	}
-	if err := f(h.dir, h.name, &st); err != nil {
+	if err := f(h.names[0].dir, h.names[0].name, &st); err != nil {
 		return err
 	}
 	return h.look(&after)
@@ -144,16 +163,21 @@ func (t *table) again(fd int) (int, error) {
 		t.mu.RUnlock()
 		return -1, EBADF
 	}
-	n := *h
+	n := held{st: h.st, search: -1}
 	var err error
-	n.dir, err = unix.FcntlInt(uintptr(h.dir), unix.F_DUPFD_CLOEXEC, 0)
-	if err == nil && h.search >= 0 {
-		if n.search, err = unix.FcntlInt(uintptr(h.search), unix.F_DUPFD_CLOEXEC, 0); err != nil {
-			_ = unix.Close(n.dir)
+	for _, old := range h.names {
+		var s spot
+		if s, err = newSpot(place{old.dir, old.name}, old.dirID); err != nil {
+			break
 		}
+		n.names = append(n.names, s)
+	}
+	if err == nil && h.search >= 0 {
+		n.search, err = unix.FcntlInt(uintptr(h.search), unix.F_DUPFD_CLOEXEC, 0)
 	}
 	t.mu.RUnlock()
 	if err != nil {
+		n.close()
 		return -1, from(err)
 	}
 	return t.add(&n), nil
@@ -214,23 +238,51 @@ func (t *table) renaming(a, b place, exchange bool, f func() error) error {
 		}
 	}
 	same := b.name != "" && oneInode(a, b) // then a rename does nothing
+	lost := a
+	if b.name != "" {
+		lost = b
+	}
+	var before Stat_t // of what may lose its last name
+	_ = systemFstatat(lost.dir, lost.name, &before)
 	if err := f(); err != nil || same {
 		return err
 	}
 	for _, h := range t.of {
-		switch {
-		case h.gone:
-		case h.name == a.name && h.dirID == inodeOf(&from):
-			h.move(b, inodeOf(&to))
-		case b.name != "" && h.name == b.name && h.dirID == inodeOf(&to):
-			if exchange {
-				h.move(a, inodeOf(&from))
-			} else {
-				h.move(place{}, inode{})
+		for i := 0; i < len(h.names); i++ {
+			to, id := b, inodeOf(&to)
+			switch s := h.names[i]; {
+			case s.is(a.name, inodeOf(&from)):
+			case b.name != "" && s.is(b.name, id):
+				if to, id = (place{}), (inode{}); exchange {
+					to, id = a, inodeOf(&from)
+				}
+			default:
+				continue
+			}
+			if !h.move(i, to, id, &before) {
+				i--
 			}
 		}
 	}
 	return nil
+}
+
+// linked notes that this process has given the inode st another name.
+func (t *table) linked(p place, st *Stat_t) {
+	var at Stat_t
+	if t.count.Load() == 0 || systemFstat(p.dir, &at) != nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, h := range t.of {
+		if inodeOf(&h.st) != inodeOf(st) || len(h.names) == 0 || len(h.names) == mostNames {
+			continue
+		}
+		if s, err := newSpot(p, inodeOf(&at)); err == nil {
+			h.names = append(h.names, s)
+		}
+	}
 }
 
 // oneInode tells whether two names are of one inode.
@@ -245,17 +297,25 @@ type place struct {
 	name string
 }
 
-// move notes the new name, or that there is none.
-func (h *held) move(to place, id inode) {
+// move notes a new name in place of the i-th, or that there is none: then it returns false. before is how the inode was, if it was looked at.
+func (h *held) move(i int, to place, id inode, before *Stat_t) bool {
+	old := h.names[i]
 	if to.name != "" {
-		if dir, err := unix.FcntlInt(uintptr(to.dir), unix.F_DUPFD_CLOEXEC, 0); err == nil {
-			_ = unix.Close(h.dir)
-			h.dir, h.dirID, h.name = dir, id, to.name
-			return
+		if s, err := newSpot(to, id); err == nil {
+			h.names[i] = s
+			_ = unix.Close(old.dir)
+			return true
 		}
 	}
-	h.gone = true
-	if h.st.Nlink > 0 {
-		h.st.Nlink--
+	_ = unix.Close(old.dir)
+	h.names = append(h.names[:i], h.names[i+1:]...)
+	if len(h.names) == 0 && inodeOf(before) == inodeOf(&h.st) {
+		h.st = *before
 	}
+	if len(h.names) == 0 && h.st.Nlink > 0 {
+		if h.st.Nlink--; h.st.Nlink > 0 {
+			h.st.Ctim = Timespec{} // it goes on under names that are not known, and changes
+		}
+	}
+	return false
 }

@@ -154,7 +154,16 @@ func both(a, b int, f func(a, b int) error) error {
 
 // Linkat gives an inode another name. A symlink is linked itself.
 func Linkat(oldDir int, oldName string, newDir int, newName string) error {
-	return both(oldDir, newDir, func(a, b int) error { return from(unix.Linkat(a, oldName, b, newName, 0)) })
+	return both(oldDir, newDir, func(a, b int) error {
+		if err := unix.Linkat(a, oldName, b, newName, 0); err != nil {
+			return from(err)
+		}
+		var st Stat_t
+		if holding.count.Load() > 0 && systemFstatat(b, newName, &st) == nil {
+			holding.linked(place{b, newName}, &st)
+		}
+		return nil
+	})
 }
 
 // Flinkat gives the inode behind fd a name. It goes by a name that the inode has, and takes the new one back if it is another
@@ -162,9 +171,15 @@ func Linkat(oldDir int, oldName string, newDir int, newName string) error {
 func Flinkat(fd, newDir int, newName string) error {
 	if fd >= firstHeld {
 		return holding.at(newDir, func(newDir int) error {
-			return holding.by(fd, func(dirfd int, name string, st *Stat_t) error {
+			var linked Stat_t
+			err := holding.by(fd, func(dirfd int, name string, st *Stat_t) error {
+				linked = *st
 				return linkVerified(dirfd, name, newDir, newName, st)
 			})
+			if err == nil {
+				holding.linked(place{newDir, newName}, &linked)
+			}
+			return err
 		})
 	}
 	var st Stat_t
