@@ -16,7 +16,7 @@
 // and the stamps have the last word.
 //
 // Our own writes would be events, too, and each would cost the writer a tenth of the write over FUSE, and
-// natively 0.7 us, as much as a write of a few bytes itself. So a small directory in which the workload writes to a file
+// natively as much as a write of a few bytes itself. So a small directory in which the workload writes to a file
 // all the time is muted for moments ([Watcher.Busy]; also if the same name is heard of
 // for 20 ms, because the mediated bridge sees no writes): names are heard as ever, but
 // what happens to its files is found by comparing their attributes in the end. An

@@ -61,19 +61,9 @@
 //
 // # Speed
 //
-// The server is not the limit: over a socket, two busy cores, 470 MB/s are read
-// and 350 written in pieces of 1 MiB. The way to the guest is. Measured as QEMU's
-// processor time for 64 MiB in an emulated guest:
-//
-//   - A bare virtio-serial port: read 0.44 s, written 0.22 s. With 9P behind it 1.0
-//     and 0.9 s: QEMU moves 4 KiB at a time from the host, each is a turn of its
-//     main loop and an interrupt, and a program in the guest, which costs more than
-//     the port, has to wake up for it. A round trip takes 2.7 ms.
-//   - TCP over a network device with frames of 64 KiB: read 0.33 s, written 0.42 s,
-//     9P included, 0.7 ms for a round trip. That is 134 and 113 MB/s.
-//   - All of this with an emulated processor that does not call "rep movsb" fast
-//     (see hypervisor/qemu); else it is 0.8 and 1.4 s over the network, 2.2 and
-//     2.5 s over the port.
+// The server is not the limit; the way to the guest is. So the streams of all folders go over a network device with large frames
+// (hypervisor/cable), and not over a serial port each: QEMU takes 4 KiB at a time from that, with an interrupt each. The figures are in
+// docs/performance.md.
 //
 // # Locks
 //
