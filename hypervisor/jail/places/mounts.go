@@ -18,8 +18,10 @@ type MountEntry struct {
 	Dev   string // "major:minor"
 	Root  string // what of the file system is mounted
 	Point string // where
-	// MountNoExec says that nothing there is executed.
+	// NoExec says that nothing there is executed.
 	NoExec bool
+	// Type and Options are the file system's, as the kernel names them: "9p" and "rw,aname=drvfs".
+	Type, Options string
 }
 
 // ParseMounts reads mountinfo. Lines are in mount order: a later one covers
@@ -33,7 +35,13 @@ func ParseMounts(r io.Reader) ([]MountEntry, error) {
 		if len(f) < 6 {
 			return nil, fmt.Errorf("mountinfo: unexpected line %q", sc.Text())
 		}
-		out = append(out, MountEntry{Dev: f[2], Root: unescape(f[3]), Point: unescape(f[4]), NoExec: slices.Contains(strings.Split(f[5], ","), "noexec")})
+		m := MountEntry{Dev: f[2], Root: unescape(f[3]), Point: unescape(f[4]), NoExec: slices.Contains(strings.Split(f[5], ","), "noexec")}
+		if i := slices.Index(f[6:], "-"); i >= 0 {
+			if fs := f[6+i+1:]; len(fs) >= 3 { // type, source, options; a source without a name is a dash
+				m.Type, m.Options = unescape(fs[0]), unescape(fs[2])
+			}
+		}
+		out = append(out, m)
 	}
 	return out, sc.Err()
 }
@@ -69,6 +77,37 @@ func MountDevice(mounts []MountEntry, p string) string {
 func MountNoExec(mounts []MountEntry, p string) bool {
 	m := innermost(mounts, p)
 	return m != nil && m.NoExec
+}
+
+// MountServer says who serves the file system that p is on, if that is another system than this Linux: then edits that are made there
+// are not announced here. That is [Windows] for the drives of WSL, else "another system", and empty if this kernel has the file system to
+// itself. p is as for [MountAliases].
+func MountServer(mounts []MountEntry, p string) string {
+	m := innermost(mounts, p)
+	if m == nil {
+		return ""
+	}
+	switch m.Type {
+	case "drvfs":
+		return Windows // WSL 1
+	case "9p", "virtiofs":
+		if strings.Contains(m.Options, "drvfs") {
+			return Windows
+		}
+	case "nfs", "nfs4", "cifs", "smb3", "vboxsf", "fakeowner", "fuse.sshfs", "fuse.vmhgfs-fuse", "fuse.grpcfuse":
+	default:
+		return ""
+	}
+	return "another system"
+}
+
+// Windows is the server of a drive of Windows in WSL.
+const Windows = "Windows"
+
+// ServedBy is [MountServer] for a path of this process, whose mountinfo is given. What cannot be read counts as not there.
+func ServedBy(mountinfo, p string) string {
+	mounts, _ := ParseMounts(strings.NewReader(mountinfo))
+	return MountServer(mounts, p)
 }
 
 // innermost returns the mount that p is on, or nil.

@@ -40,8 +40,13 @@ func Examine(ctx context.Context, h Host) []Finding {
 		confined.Detail += ", and is what --isolation auto takes here; it is weaker than a jail: " + strings.Join(h.Weaker, "; ")
 	}
 	found := []Finding{
-		kernelFinding(), users, fuse, fuseFeatures(), bridge, tunFinding(), seccompFinding(), landlockFinding(),
+		kernelFinding(ReadText("/proc/sys/kernel/osrelease"), exists("/mnt/lima-cidata")), users, fuse, fuseFeatures(), bridge, tunFinding(), seccompFinding(), landlockFinding(),
 		cgroupFinding(), h.kvmFinding(ctx), jail, confined, h.machineFinding(ctx), h.folderFinding(),
+	}
+	if folder, _, err := h.Folder(); err == nil {
+		if f, served := servedFinding(ReadText("/proc/self/mountinfo"), folder); served {
+			found = append(found, f)
+		}
 	}
 	return append(append(found, h.numberFindings()...), buildFindings()...)
 }
@@ -67,22 +72,6 @@ func (h Host) confinedFinding(ctx context.Context) Finding {
 	}
 	if err != nil {
 		f.State, f.Detail = "warn", hypervisor.Lacking(err)
-	}
-	return f
-}
-
-// kernelFinding asks for 5.12, the first with mount_setattr.
-func kernelFinding() Finding {
-	f := Finding{Name: "kernel", State: "ok"}
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return Finding{Name: "kernel", State: "fail", Detail: err.Error()}
-	}
-	f.Detail = "Linux " + unix.ByteSliceToString(u.Release[:])
-	var major, minor int
-	if _, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor); err == nil &&
-		(major < 5 || (major == 5 && minor < 12)) {
-		f.State, f.Advice = "fail", "Linux 5.12 or later is needed"
 	}
 	return f
 }

@@ -97,6 +97,7 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 	}
 	cfg := l.Config(dirs)
 	l.remarkAbsent()
+	l.remarkServed(dirs)
 	isolation := here[0].Isolation
 	if isolation == "jail" && len(here) == 1 {
 		cfg.Bridge = here[0].Bridge // only it does what is asked for
