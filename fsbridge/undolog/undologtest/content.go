@@ -3,10 +3,9 @@ package undologtest
 import (
 	"errors"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Handle is an open file, which outlives its names.
@@ -17,7 +16,7 @@ type Handle struct {
 }
 
 // Open opens an existing regular file for reading and writing.
-func (a *Applier) Open(path string) (*Handle, error) { return a.OpenFor(path, unix.O_RDWR) }
+func (a *Applier) Open(path string) (*Handle, error) { return a.OpenFor(path, posix.O_RDWR) }
 
 // OpenFor opens an existing regular file with the given flags; O_TRUNC is the
 // caller's to report.
@@ -53,7 +52,7 @@ func (a *Applier) Tmpfile(path string, mode uint32) (*Handle, error) {
 	err := a.inDir(path, func(dir *node, fd int) error {
 		op := &fsbridge.Op{Kind: fsbridge.OpTmpfile, Dir: &dir.obj, DirFD: fd}
 		return a.do(op, func() (*fsbridge.Object, error) {
-			f, err := hostfs.OpenTmpfile(fd, unix.O_RDWR, mode)
+			f, err := hostfs.OpenTmpfile(fd, posix.O_RDWR, mode)
 			if err != nil {
 				return nil, err
 			}
@@ -104,14 +103,14 @@ func (h *Handle) Truncate(size int64) error {
 // Fallocate is fallocate(2).
 func (h *Handle) Fallocate(mode uint32, off, length int64) error {
 	op := &fsbridge.Op{Kind: fsbridge.OpFallocate, Node: &h.n.obj, Flags: mode, Off: off, Len: length}
-	return h.a.do(op, func() (*fsbridge.Object, error) { return nil, unix.Fallocate(h.fd, mode, off, length) })
+	return h.a.do(op, func() (*fsbridge.Object, error) { return nil, posix.Fallocate(h.fd, mode, off, length) })
 }
 
 // CopyFrom is copy_file_range(2) into h.
 func (h *Handle) CopyFrom(src *Handle, srcOff, off, length int64) error {
 	op := &fsbridge.Op{Kind: fsbridge.OpCopyRange, Node: &h.n.obj, Off: off, Len: length}
 	return h.a.do(op, func() (*fsbridge.Object, error) {
-		_, err := unix.CopyFileRange(src.fd, &srcOff, h.fd, &off, int(length), 0)
+		_, err := posix.CopyRange(h.fd, off, src.fd, srcOff, int(length))
 		return nil, err
 	})
 }
@@ -147,7 +146,7 @@ func (a *Applier) Truncate(path string, size int64) error {
 }
 
 func (a *Applier) withHandle(path string, f func(h *Handle) error) error {
-	h, err := a.OpenFor(path, unix.O_WRONLY)
+	h, err := a.OpenFor(path, posix.O_WRONLY)
 	if err != nil {
 		return err
 	}
@@ -157,7 +156,7 @@ func (a *Applier) withHandle(path string, f func(h *Handle) error) error {
 // WriteFile is what a shell's ">" does: open with O_CREAT|O_TRUNC and write.
 func (a *Applier) WriteFile(path string, data []byte) error {
 	err := a.Create(path, 0o644)
-	if errors.Is(err, unix.EEXIST) {
+	if errors.Is(err, posix.EEXIST) {
 		err = a.Truncate(path, 0)
 	}
 	if err != nil || len(data) == 0 {
@@ -205,9 +204,9 @@ func (a *Applier) RemoveAll(path string) error {
 	var names []hostfs.Dirent
 	err := a.onNode(path, func(n *node, st hostfs.Stat, fd int) error {
 		if !st.IsDir() {
-			return unix.ENOTDIR
+			return posix.ENOTDIR
 		}
-		d, err := hostfs.ReopenFD(fd, unix.O_RDONLY|unix.O_DIRECTORY)
+		d, err := hostfs.ReopenFD(fd, posix.O_RDONLY|posix.O_DIRECTORY)
 		if err != nil {
 			return err
 		}
@@ -215,7 +214,7 @@ func (a *Applier) RemoveAll(path string) error {
 		names, err = hostfs.ReadDir(d)
 		return err
 	})
-	if errors.Is(err, unix.ENOTDIR) {
+	if errors.Is(err, posix.ENOTDIR) {
 		return a.Unlink(path)
 	}
 	if err != nil {

@@ -5,10 +5,9 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Log is what the Applier needs of an undo log.
@@ -55,7 +54,7 @@ func (a *Applier) Forget() {
 	defer a.mu.Unlock()
 	if a.root == nil {
 		a.root = &node{a: a}
-		a.root.obj = fsbridge.Object{ID: a.Root.ID(), Type: unix.S_IFDIR, Place: a.root}
+		a.root.obj = fsbridge.Object{ID: a.Root.ID(), Type: posix.S_IFDIR, Place: a.root}
 	}
 	old := a.nodes
 	a.nodes = map[hostfs.ID]*node{a.root.obj.ID: a.root}
@@ -109,9 +108,9 @@ func (n *node) Open(flags int) (int, error) {
 		return n.a.Root.OpenPath("", flags)
 	}
 	if parent == nil {
-		return -1, unix.ENOENT
+		return -1, posix.ENOENT
 	}
-	dir, err := parent.Open(unix.O_PATH | unix.O_DIRECTORY)
+	dir, err := parent.Open(posix.O_PATH | posix.O_DIRECTORY)
 	if err != nil {
 		return -1, err
 	}
@@ -160,7 +159,7 @@ func (a *Applier) node(parent *node, name string, st *hostfs.Stat) *node {
 func (a *Applier) at(path string, f func(dir *node, fd int, name string) error) error {
 	parts, err := hostfs.SplitPath(path)
 	if err != nil || len(parts) == 0 {
-		return errors.Join(err, unix.EINVAL)
+		return errors.Join(err, posix.EINVAL)
 	}
 	a.mu.Lock()
 	dir := a.root
@@ -201,7 +200,7 @@ func (a *Applier) onNode(path string, f func(n *node, st hostfs.Stat, fd int) er
 		if err != nil {
 			return err
 		}
-		o, err := hostfs.OpenVerified(fd, name, st.ID, unix.O_PATH)
+		o, err := hostfs.OpenVerified(fd, name, st.ID, posix.O_PATH)
 		if err != nil {
 			return err
 		}
@@ -261,7 +260,7 @@ func (a *Applier) ask(op *fsbridge.Op, perform func() (*fsbridge.Object, error))
 // Create makes a new regular file; EEXIST if the name is taken.
 func (a *Applier) Create(path string, mode uint32) error {
 	return a.make(path, fsbridge.OpCreate, func(fd int, name string) error {
-		f, err := hostfs.OpenAt(fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, mode)
+		f, err := hostfs.OpenAt(fd, name, posix.O_WRONLY|posix.O_CREAT|posix.O_EXCL, mode)
 		if err == nil {
 			err = hostfs.Close(f)
 		}
@@ -278,7 +277,7 @@ func (a *Applier) Mkdir(path string, mode uint32) error {
 func (a *Applier) MkdirAll(path string) error {
 	parts := strings.Split(path, "/")
 	for i := range parts {
-		if err := a.Mkdir(strings.Join(parts[:i+1], "/"), 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
+		if err := a.Mkdir(strings.Join(parts[:i+1], "/"), 0o755); err != nil && !errors.Is(err, posix.EEXIST) {
 			return err
 		}
 	}
@@ -287,7 +286,7 @@ func (a *Applier) MkdirAll(path string) error {
 
 // Mkfifo makes a FIFO.
 func (a *Applier) Mkfifo(path string, mode uint32) error {
-	return a.make(path, fsbridge.OpMknod, func(fd int, name string) error { return hostfs.MknodAt(fd, name, unix.S_IFIFO|mode) })
+	return a.make(path, fsbridge.OpMknod, func(fd int, name string) error { return hostfs.MknodAt(fd, name, posix.S_IFIFO|mode) })
 }
 
 // Symlink makes a symlink.
@@ -298,7 +297,7 @@ func (a *Applier) Symlink(target, path string) error {
 func (a *Applier) make(path string, kind fsbridge.Kind, f func(fd int, name string) error) error {
 	return a.at(path, func(dir *node, fd int, name string) error {
 		if _, err := hostfs.StatAt(fd, name); err == nil {
-			return unix.EEXIST
+			return posix.EEXIST
 		}
 		op := &fsbridge.Op{Kind: kind, Dir: &dir.obj, Name: name, DirFD: fd}
 		return a.do(op, func() (*fsbridge.Object, error) {
@@ -344,7 +343,7 @@ func (a *Applier) remove(path string, kind fsbridge.Kind, f func(fd int, name st
 			return err
 		}
 		if st.IsDir() != (kind == fsbridge.OpRmdir) {
-			return unix.ENOTDIR
+			return posix.ENOTDIR
 		}
 		op := &fsbridge.Op{Kind: kind, Dir: &dir.obj, Name: name, DirFD: fd, Node: &n.obj, NodeStat: st}
 		err = a.do(op, func() (*fsbridge.Object, error) { return nil, f(fd, name) })
@@ -380,7 +379,7 @@ func (a *Applier) Rename(path, newPath string, flags uint32) error {
 			v, vst, err := a.child(newDir, newFD, newName)
 			if err == nil {
 				op.Victim, op.VictimStat = &v.obj, vst
-			} else if !errors.Is(err, unix.ENOENT) || flags&unix.RENAME_EXCHANGE != 0 {
+			} else if !errors.Is(err, posix.ENOENT) || flags&posix.RENAME_EXCHANGE != 0 {
 				return err
 			}
 			err = a.do(op, func() (*fsbridge.Object, error) {
@@ -394,7 +393,7 @@ func (a *Applier) Rename(path, newPath string, flags uint32) error {
 				a.unbind(v, newDir, newName)
 			}
 			a.rebind(n, newDir, newName)
-			if flags&unix.RENAME_EXCHANGE != 0 {
+			if flags&posix.RENAME_EXCHANGE != 0 {
 				a.rebind(v, dir, name)
 			}
 			return nil

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package undolog
+
+// randomOps are those of Linux's that the file calls of this system have by themselves: the rest is kept beside the log (package posixmeta).
+func randomOps() []string {
+	return []string{
+		"create", "create", "write", "write", "truncate", "rename", "rename", "noreplace", "unlink", "unlink",
+		"mkdir", "mkdir", "rmdir", "rmtree", "link", "link", "linkover", "hold", "poke", "poke", "utimes",
+	}
+}
