@@ -2,8 +2,8 @@ package undolog
 
 import "testing"
 
-// randomOps are what random operations are drawn of, what is drawn more often more than once.
-func randomOps() []string {
+// possibleOps are what random operations are drawn of, what is drawn more often more than once.
+func possibleOps() []string {
 	return []string{
 		"create", "create", "write", "write", "truncate", "chmod", "rename", "rename", "exchange", "noreplace", "unlink", "unlink",
 		"mkdir", "mkdir", "rmdir", "rmtree", "symlink", "link", "link", "linkover", "xattr", "rmxattr", "fifo", "punch", "fallocate", "tmpfile", "hold", "poke", "poke", "utimes", "collapse",

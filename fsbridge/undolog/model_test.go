@@ -56,7 +56,7 @@ func randomOp(t *rapid.T, w *world) {
 	p := genPath(t, w)
 	var err error
 	renameTo := ""
-	op := rapid.SampledFrom(randomOps()).Draw(t, "op")
+	op := rapid.SampledFrom(possibleOps()).Draw(t, "op")
 	switch op {
 	case "create":
 		err = w.create(p, data())
