@@ -66,6 +66,8 @@ var failures = []Failure{
 	{api.ErrNoService, "not_found", "no_service", "list_services lists them"},
 	{api.ErrStands, "conflict", "stands", "tell the user"},
 	{api.ErrService, "invalid_field", "service", "mend the name, or stop the service that runs"},
+	{api.ErrNoCommand, "not_found", "no_command", "it has ended, and is not kept any more: start it again"},
+	{api.ErrCommand, "invalid_field", "command", "mend the arguments"},
 	{files.ErrOutside, "outside_working_directory", "outside", "use a path inside the folder, relative to it"},
 	{files.ErrTooLarge, "too_large", "too_large", "use execute_command (head, sed, split) for a part of it"},
 	{files.ErrEdit, "edit_failed", "edit", "read the file again with read_file and copy old_text exactly, with enough lines around it to be unique, or set replace_all"},

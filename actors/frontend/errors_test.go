@@ -36,6 +36,7 @@ var known = map[string]struct {
 	"messages.ErrDecided":           {messages.ErrDecided, "already_decided"},
 	"api.ErrDirectory":              {api.ErrDirectory, "invalid_working_directory"},
 	"api.ErrService":                {api.ErrService, "invalid_field"},
+	"api.ErrCommand":                {api.ErrCommand, "invalid_field"},
 	"api.ErrStands":                 {api.ErrStands, "conflict"},
 	"api.ErrSetting":                {api.ErrSetting, "invalid_field"},
 	"format.ErrBusy":                {undolog.ErrBusy, "busy"},
