@@ -322,6 +322,9 @@ type Command struct {
 	// controlling terminal; [Process.Terminal] is its other end.
 	TTY *TTY
 
+	// Own has the guest's own program run in place of one that is looked for, with the rights of a command: Argv are its arguments, which hypervisor/paths knows. Env is ignored then.
+	Own bool
+
 	// Limits are those of who asks for the command, where they are others than this process's; nil: as the runtime's first process has them. Runtimes with a
 	// kernel of their own ignore them.
 	Limits *ProcessLimits

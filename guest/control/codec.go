@@ -31,6 +31,7 @@ func (m *Message) appendTo(b []byte) []byte {
 		b = append(append(b, `,"limits":`...), p...)
 	}
 	b = appendTrue(b, `,"stdin":true`, m.Stdin)
+	b = appendTrue(b, `,"own":true`, m.Own)
 	b = appendInt(b, `,"fds":`, int64(m.FDs))
 	b = appendInts(b, `,"further":`, m.Further)
 	b = appendInts(b, `,"ignored":`, m.Ignored)

@@ -52,6 +52,8 @@ type Exec struct {
 	Further []*os.File
 	Numbers []int
 	Ignored []int
+	// Own: Argv are arguments of the guest's own program.
+	Own bool
 }
 
 // Host is the host's end of a control channel. Methods are safe for concurrent
@@ -331,7 +333,7 @@ func (h *Host) Start(ctx context.Context, e Exec) (*Proc, error) {
 	m := &Message{
 		Type: TypeExec, ID: e.ID, Command: Text(e.Command), Argv: texts(e.Argv),
 		Cwd: Text(e.Dir), TTY: e.TTY, Limits: e.Limits, Stdin: e.TTY != nil || e.Stdin != nil,
-		Ignored: e.Ignored,
+		Ignored: e.Ignored, Own: e.Own,
 	}
 	if h.link.PassesFDs() {
 		m.Further = e.Numbers

@@ -132,6 +132,8 @@ type Message struct {
 	Limits *Limits `json:"limits,omitempty"`
 	Stdin  bool    `json:"stdin,omitempty"`
 	FDs    int     `json:"fds,omitempty"`
+	// Own: in place of a program, Argv are arguments of the guest's own, which serves them as a command ([StagePaths]).
+	Own bool `json:"own,omitempty"`
 	// Further are the numbers, in the command, of the last of these descriptors: those beyond the standard three. Ignored are the signals
 	// that the command starts with ignored.
 	Further []int `json:"further,omitempty"`

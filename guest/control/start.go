@@ -9,12 +9,13 @@ import (
 // GuestProgram is argv[0], and StageShim argv[1], with which a jail's first
 // process is executed. A program that contains guest/inner recognises itself by
 // them. A command that has limits of its own begins as StageLimits, with the limits (as JSON), the path of its program and its arguments: that
-// limits itself and becomes the program. One that says when it is stopped has a StageLead above it, with the descriptor at which it is told what to start.
+// limits itself and becomes the program. One that says when it is stopped has a StageLead above it, with the descriptor at which it is told what to start. As StagePaths it looks at files for the host (guest/paths).
 const (
 	GuestProgram = "sandbox-guest"
 	StageShim    = "shim"
 	StageLimits  = "limits"
 	StageLead    = "lead"
+	StagePaths   = "paths"
 )
 
 // FDControl is the descriptor of the control channel in a jail's first process.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/guest/control"
+	"github.com/codeagent/sandbox/guest/paths"
 	"github.com/codeagent/sandbox/guest/shim"
 )
 
@@ -41,6 +42,8 @@ func Main(args []string) int {
 		err = machine()
 	case len(args) == 2 && args[1] == control.StageShim:
 		err = serve()
+	case len(args) == 2 && args[1] == control.StagePaths:
+		return paths.Main()
 	case isLimited(args):
 		return shim.Limited(args[2:])
 	case isLeader(args):

@@ -128,8 +128,10 @@ func (c *command) start() (pid int, err error) {
 		_, is := c.cancelled()
 		return is
 	}
-	path, err := newSearch(dir, env, over).program(argv[0])
-	if err != nil {
+	path := "/proc/self/exe"
+	if c.m.Own {
+		env = leaderEnv()
+	} else if path, err = newSearch(dir, env, over).program(argv[0]); err != nil {
 		return 0, err
 	}
 	sys := &syscall.SysProcAttr{Setsid: true, Credential: c.s.o.Credential}

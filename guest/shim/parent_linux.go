@@ -36,7 +36,7 @@ const unended = ^uint32(0)
 
 // wantsParent tells whether a process stands between us and the command. Where we are not process 1, we are its parent.
 func (c *command) wantsParent() bool {
-	return c.s.o.Init && c.s.o.Confined == nil && !c.wantsLeader()
+	return c.s.o.Init && c.s.o.Confined == nil && !c.wantsLeader() && !c.m.Own
 }
 
 // startBelow starts a command below a parent of its own, and returns the parent's number. On error nothing is left.

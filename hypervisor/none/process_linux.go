@@ -33,6 +33,9 @@ func (g *guest) Exec(_ context.Context, c hypervisor.Command) (hypervisor.Proces
 	if len(c.Argv) == 0 {
 		return nil, &hypervisor.StartError{Argv0: "", ExitCode: 127, Err: errors.New("no command given")}
 	}
+	if c.Own {
+		return g.own(c)
+	}
 	cmd := &exec.Cmd{Args: c.Argv, Env: c.Env, Dir: "/"}
 	if cmd.Env == nil {
 		cmd.Env = os.Environ()

@@ -23,7 +23,7 @@ func Exec(ctx context.Context, h *control.Host, kind string, believed bool, c hy
 	}
 	e := control.Exec{
 		ID: c.ID, Argv: c.Argv, Env: c.Env, Dir: c.Dir, Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr,
-		Further: hypervisor.Files(c.Further), Numbers: hypervisor.Numbers(c.Further), Ignored: c.Ignored,
+		Further: hypervisor.Files(c.Further), Numbers: hypervisor.Numbers(c.Further), Ignored: c.Ignored, Own: c.Own,
 	}
 	if c.TTY != nil {
 		e.TTY = &control.TTY{Rows: c.TTY.Rows, Cols: c.TTY.Cols, Stops: c.TTY.Stopped != nil && !c.TTY.Partial()}
