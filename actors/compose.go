@@ -18,6 +18,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
+	"github.com/codeagent/sandbox/actors/command"
 	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/frontend/control"
 	"github.com/codeagent/sandbox/actors/interceptor"
@@ -75,6 +76,9 @@ var _ step.Directory = directory.Step{}
 func (s *Session) spawn(ctx context.Context) error {
 	s.system = supervision.NewSystem(s.cfg.Logger)
 	s.steps = step.Steps{Ref: s.ref("steps")}
+	if s.cfg.Runtime != nil {
+		s.owned = command.Commands{Ref: s.ref("commands")}
+	}
 	strategy := supervision.NewStrategy(s.clock, supervision.Backoff{}, s.cfg.Logger, s.gaveUp)
 	child := func(name string, produce func(*supervision.Node) actor.Actor) session.Child {
 		return session.Child{Name: name, Props: s.props(name, strategy, nil, produce)}
@@ -113,6 +117,8 @@ func (s *Session) spawn(ctx context.Context) error {
 			return machine.New(machine.Options{
 				Runtime: s.cfg.Runtime, Config: s.guestConfig(), Logger: s.cfg.Logger, Node: n, Slot: s.slot, Down: s.machineDown,
 			})
+		}), child("commands", func(n *supervision.Node) actor.Actor {
+			return command.New(command.Options{Table: &s.table, Clock: s.clock, Logger: s.cfg.Logger, Node: n})
 		}))
 	}
 	root := s.props("", strategy, nil, func(n *supervision.Node) actor.Actor {
@@ -325,6 +331,7 @@ func (s *Session) shutdown(ctx context.Context, server *control.Server) error {
 			_, err := ask(ctx, s, "machine", func(r *messages.Reply[struct{}]) any { return &machine.Stop{Context: ctx, Reply: r} })
 			if note(err); err == nil {
 				s.services.Close()
+				s.owners.active.Wait()
 			}
 		}
 		for _, w := range s.dirs {

@@ -62,6 +62,7 @@ func (s *scripted) script() {
 	_, err := s.s.WriteFile(s.ctx, api.WriteFileRequest{Path: "written", Data: []byte("w"), Origin: api.Origin{Frontend: "mcp", RequestID: "7"}})
 	s.note("write", err)
 	s.atOnce()
+	s.owned()
 	_, err = s.s.Undo(s.ctx, api.UndoRequest{Count: 1})
 	s.note("undo", err)
 	_, err = s.s.Redo(s.ctx, api.UndoRequest{Count: 1})
@@ -101,6 +102,31 @@ func (s *scripted) atOnce() {
 	for range 2 {
 		s.note("at once", <-errs)
 	}
+}
+
+// owned runs a command of the session, and follows it to its end.
+func (s *scripted) owned() {
+	s.runtime.mu.Lock()
+	s.runtime.run = func(*fakeProcess) int {
+		if s.fs[0].WriteFile("owned", []byte("o")) != nil {
+			return 1
+		}
+		return 0
+	}
+	s.runtime.mu.Unlock()
+	st, err := s.s.StartCommand(s.ctx, api.CommandRequest{Argv: []string{"owned"}, Wait: true})
+	s.note("start", err)
+	if err == nil {
+		s.note("follow", s.s.FollowCommand(s.ctx, api.FollowRequest{Number: st.Number}, func(e api.CommandEvent) error {
+			if e.Ended != nil && e.Ended.Outcome != messages.OutcomeCompleted {
+				s.note("owned", errors.New(e.Ended.Reason))
+			}
+			return nil
+		}))
+	}
+	_, err = s.s.Commands(s.ctx)
+	s.note("commands", err)
+	s.fs[0].Forget()
 }
 
 // decide allows what is held, as a person beside the session would.
@@ -144,7 +170,7 @@ func (s *scripted) restored() error {
 func TestCrashAtEachMessage(t *testing.T) {
 	for name, part := range map[string]string{ // short names: a socket lies below the test's directory
 		"root": "", "audit": "audit", "folder": "directory/0", "log": "directory/0/interceptor", "watch": "directory/0/watcher",
-		"clients": "frontends", "machine": "machine", "ask": "safeguard", "steps": "steps",
+		"clients": "frontends", "machine": "machine", "owned": "commands", "ask": "safeguard", "steps": "steps",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

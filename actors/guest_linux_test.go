@@ -21,8 +21,8 @@ import (
 )
 
 // kernel starts a session whose commands are real and reach the folder through
-// a kernel's mount.
-func kernel(t *testing.T) *lab {
+// a kernel's mount. change may make other things of what it is made of.
+func kernel(t *testing.T, change ...func(*api.Config)) *lab {
 	t.Helper()
 	require.Mount(t)
 	base, err := filepath.EvalSymlinks(t.TempDir())
@@ -33,12 +33,15 @@ func kernel(t *testing.T) *lab {
 	for _, name := range []string{"f0", "dir/f1"} {
 		put(t, filepath.Join(l.dirs[0], name), "content of "+name)
 	}
-	l.s, err = Start(t.Context(), api.Config{
+	cfg := api.Config{
 		Runtime:     nojail.New(nojail.Options{Dir: filepath.Join(base, "mounts"), Umask: 0o022}),
 		RuntimeDir:  filepath.Join(base, "run"),
 		Directories: []api.Directory{{Path: l.dirs[0], UndoDir: filepath.Join(base, "undo")}},
-	})
-	if err != nil {
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	if l.s, err = Start(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.s.Subscribe(func(e api.Event) { l.events <- e }))

@@ -56,6 +56,7 @@ type outer struct {
 	cancel func()
 	pid    int           // of its first process, as programs inside see it; 0: it has not started, or that is not known
 	res    api.RunResult // of its newest step that ended
+	gone   bool          // it has left its step for good, and runs on: see [leaving]
 }
 
 // enter notes a command that runs in the lease's step.

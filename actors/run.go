@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,11 @@ const (
 
 // Run implements [api.Runner].
 func (s *Session) Run(ctx context.Context, r api.RunRequest) (api.RunResult, error) {
+	return s.run(ctx, r, nil)
+}
+
+// run is Run of a command that may leave its step before it ends; nil: it does not.
+func (s *Session) run(ctx context.Context, r api.RunRequest, leave *leaving) (api.RunResult, error) {
 	if s.cfg.Runtime == nil {
 		return api.RunResult{}, messages.ErrNoMachine
 	}
@@ -78,7 +84,7 @@ func (s *Session) Run(ctx context.Context, r api.RunRequest) (api.RunResult, err
 	}
 	out := s.inside.enter(want, lease)
 	reached, refused := s.allowance.Reached(), s.walled()
-	status, how, runErr := s.execute(ctx, out, dir, r)
+	status, how, runErr := s.execute(ctx, out, dir, r, leave)
 	status.Limit = s.limitReached(status.Limit, reached)
 	refusals := []string(nil)
 	if status.Code != 0 {
@@ -98,6 +104,9 @@ func (s *Session) Run(ctx context.Context, r api.RunRequest) (api.RunResult, err
 
 // leaveOuter ends the command's step, if it has one just now.
 func (s *Session) leaveOuter(ctx context.Context, out *outer, st hypervisor.ExitStatus, how ending) (api.RunResult, error) {
+	if out.gone {
+		return out.ended(st, how), nil
+	}
 	if lease := s.inside.leave(out); lease != nil {
 		defer s.steps.Leave(lease)
 		how.group = s.inside.group()
@@ -108,9 +117,21 @@ func (s *Session) leaveOuter(ctx context.Context, out *outer, st hypervisor.Exit
 			s.steps.Leave(lease)
 		}
 	}
-	res := out.res
-	res.Status, res.Outcome, res.Reason, res.Entries = st, how.outcome, how.failed, nil
-	return res, nil
+	return out.ended(st, how), nil
+}
+
+// ended is the result of a command that has no step at its end.
+func (o *outer) ended(st hypervisor.ExitStatus, how ending) api.RunResult {
+	res := o.res
+	res.Status, res.Entries = st, nil
+	switch {
+	case o.gone && (res.Outcome == messages.OutcomeDenied || res.Outcome == messages.OutcomeFailed): // its step was rolled back, which ended it
+	case o.gone:
+		res.Outcome, res.Reason = how.outcome, cmp.Or(how.failed, how.why)
+	default:
+		res.Outcome, res.Reason = how.outcome, how.failed
+	}
+	return res
 }
 
 // stay returns when the commands have ended that took part in the step of the last
@@ -180,7 +201,7 @@ type ending struct {
 }
 
 // execute starts the command and waits for its end.
-func (s *Session) execute(ctx context.Context, out *outer, dir string, r api.RunRequest) (st hypervisor.ExitStatus, how ending, err error) {
+func (s *Session) execute(ctx context.Context, out *outer, dir string, r api.RunRequest, leave *leaving) (st hypervisor.ExitStatus, how ending, err error) {
 	first := out.lease.Step
 	cmd := hypervisor.Command{
 		ID: s.commands.Add(1), Step: int64(first), Argv: r.Argv, Env: r.Env, Dir: dir,
@@ -197,9 +218,14 @@ func (s *Session) execute(ctx context.Context, out *outer, dir string, r api.Run
 	if r.Started != nil {
 		r.Started(first, p)
 	}
-	if r.Timeout > 0 {
+	return s.await(ctx, p, r.Timeout, func() (hypervisor.ExitStatus, error) { return leave.while(ctx, s, out, p) })
+}
+
+// await returns when a command that runs has ended, which the end of ctx or of its time brings about. wait is how its end is waited for: it has no deadline, as a cancelled command ends, or its guest does.
+func (s *Session) await(ctx context.Context, p hypervisor.Process, timeout time.Duration, wait func() (hypervisor.ExitStatus, error)) (st hypervisor.ExitStatus, how ending, err error) {
+	if timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("it ran longer than %v", r.Timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it ran longer than %v", timeout))
 		defer cancel()
 	}
 	how.outcome = messages.OutcomeCompleted
@@ -207,8 +233,7 @@ func (s *Session) execute(ctx context.Context, out *outer, dir string, r api.Run
 		s.to("machine")(&machine.Release{}) // or it would not end before the decision
 		_ = p.Cancel(cancelGrace)
 	})
-	// The wait has no deadline: a cancelled command ends, or its guest does.
-	st, err = p.Wait(context.WithoutCancel(ctx))
+	st, err = wait()
 	if !stop() {
 		how.outcome = messages.OutcomeCancelled
 		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {

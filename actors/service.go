@@ -174,19 +174,24 @@ func (s *services) run(ctx context.Context, v *service, unpublish func()) error 
 }
 
 // read keeps the end of what the service writes.
-func (v *service) read(r *os.File) {
+func (v *service) read(r *os.File) { readOut(r, v.keep) }
+
+// readOut gives keep what a command writes, until the end of it, or the deadline of r: then what is there already, though not what somebody writes for ever. It reports whether the end has come. What keep
+// is given is valid until it returns.
+func readOut(r *os.File, keep func([]byte)) (end bool) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := r.Read(buf)
-		v.keep(buf[:n])
-		if errors.Is(err, os.ErrDeadlineExceeded) { // what is there already, though not what somebody writes for ever
+		keep(buf[:n])
+		if errors.Is(err, os.ErrDeadlineExceeded) {
 			for n, most := 1, kept; n > 0 && most > 0; most -= n {
 				n = readNow(r, buf)
-				v.keep(buf[:n])
+				keep(buf[:n])
 			}
+			return false
 		}
 		if err != nil {
-			return
+			return true
 		}
 	}
 }

@@ -20,11 +20,7 @@ import (
 func (s *Session) newServices() *services {
 	return newService(serviceOptions{
 		Exec: s.startCommand, Number: func() int64 { return s.commands.Add(1) }, Clock: s.clock,
-		Busy: func() func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return s.idle.Busy()
-		},
+		Busy:    s.busy,
 		Publish: s.publishFor,
 		Ended: func(st api.ServiceStatus) {
 			s.bus.Emit(api.Event{Type: api.EventServiceEnded, Directory: s.around(st.Dir), Command: st.Command, ExitCode: st.ExitCode, Service: &st})
@@ -51,17 +47,55 @@ func (s *Session) StartService(ctx context.Context, r api.ServiceRequest) (api.S
 }
 
 // Services implements [api.Services].
-func (s *Session) Services(context.Context) ([]api.ServiceStatus, error) {
-	return s.services.List(), nil
+func (s *Session) Services(ctx context.Context) ([]api.ServiceStatus, error) {
+	all := s.services.List()
+	if s.cfg.Runtime == nil {
+		return all, nil
+	}
+	commands, err := s.owned.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range commands {
+		if c.Service != "" {
+			all = append(all, asService(c))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b api.ServiceStatus) int { return a.StartedAt.Compare(b.StartedAt) })
+	return all, nil
+}
+
+// asCommand is the number of the command of the session that a service of that name is, if no other service has it.
+func (s *Session) asCommand(name string) (int64, bool) {
+	n, is := numberOf(name)
+	if !is || s.cfg.Runtime == nil {
+		return 0, false
+	}
+	_, err := s.services.find(name)
+	return n, err != nil
 }
 
 // ServiceOutput implements [api.Services].
-func (s *Session) ServiceOutput(_ context.Context, r api.ServiceOutputRequest) (api.ServiceOutput, error) {
+func (s *Session) ServiceOutput(ctx context.Context, r api.ServiceOutputRequest) (api.ServiceOutput, error) {
+	if n, is := s.asCommand(r.Name); is {
+		if r.Limit <= 0 || r.Limit > kept {
+			r.Limit = kept
+		}
+		if out, err := s.owned.Newest(ctx, n, r.Limit); err == nil && out.Status.Service != "" {
+			return api.ServiceOutput{Service: asService(out.Status), Data: out.Data, Omitted: out.Omitted}, nil
+		}
+	}
 	return s.services.Output(r)
 }
 
 // StopService implements [api.Services].
 func (s *Session) StopService(ctx context.Context, r api.ServiceName) (api.ServiceStatus, error) {
+	if n, is := s.asCommand(r.Name); is {
+		if out, err := s.owned.Newest(ctx, n, 0); err == nil && out.Status.Service != "" {
+			st, err := s.StopCommand(ctx, api.CommandNumber{Number: n})
+			return asService(st), err
+		}
+	}
 	return s.services.Stop(ctx, r.Name)
 }
 

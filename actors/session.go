@@ -16,6 +16,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
+	"github.com/codeagent/sandbox/actors/command"
 	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/frontend/control"
 	"github.com/codeagent/sandbox/actors/machine"
@@ -49,6 +50,9 @@ type Session struct {
 	active      chan struct{} // closed when commands can run
 	steps       step.Steps
 	services    *services
+	owned       command.Commands // see [api.Commander]
+	table       command.Table
+	owners      *ownedSet
 	inside      *insider
 	holder      step.Holder
 	net         network
@@ -120,6 +124,7 @@ func newSession(cfg api.Config) (*Session, error) {
 	setDefault(&cfg.Timing.QuiescenceMax, messages.QuietMax)
 	setDefault(&cfg.Timing.AmbientIdle, messages.AmbientIdle)
 	setDefault(&cfg.Timing.ReplyDeadline, 5*time.Second)
+	setDefault(&cfg.Timing.ServiceAfter, messages.ServiceAfter)
 	s := &Session{cfg: cfg, id: cfg.SessionID, clock: supervision.RealClock{}, slot: &machine.Slot{}, tree: supervision.NewTree(),
 		stopped: make(chan struct{}), active: make(chan struct{}), closed: make(chan struct{})}
 	if cfg.Clock != nil {
@@ -129,6 +134,7 @@ func newSession(cfg api.Config) (*Session, error) {
 	s.mediation = directory.NewMediation(s.cfg.Logger, s.worksHere)
 	s.outputs = directory.NewOutputs(s.clock, cfg.Readers)
 	s.services = s.newServices()
+	s.owners = newOwnedSet()
 	s.allowance = s.newAllowance()
 	s.inside = &insider{s: s}
 	guards, err := session.CheckSafeguards(cfg.Safeguards)
@@ -322,6 +328,7 @@ func (s *Session) Close(ctx context.Context) error {
 	if requests != nil {
 		requests.End(ctx)
 	}
+	s.owners.endSteps(ctx)
 	s.closeE = s.shutdown(ctx, server)
 	return s.closeE
 }

@@ -10,4 +10,6 @@ const (
 	QuietMax = 2 * time.Second
 	// AmbientIdle is how long nobody writes before an ambient step is closed.
 	AmbientIdle = 5 * time.Second
+	// ServiceAfter is how long a command that outlives its connection runs in a step before it becomes a service.
+	ServiceAfter = time.Minute
 )

@@ -1,9 +1,12 @@
 package api
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog"
@@ -63,6 +66,87 @@ type Commander interface {
 	StopCommand(ctx context.Context, r CommandNumber) (CommandStatus, error)
 }
 
+func commandOperations() []Operation {
+	return []Operation{
+		{Control: "command_start", Traits: Stops | Commands, Call: asks(Commander.StartCommand)},
+		{Control: "command_list", Traits: Reads | Large, Call: gets(Commander.Commands)},
+		{Control: "command_follow", Traits: Reads | Large | Stops, Call: streams(func(c Commander, ctx context.Context, r FollowRequest, out io.Writer) error {
+			events := json.NewEncoder(out) // one a line
+			return c.FollowCommand(ctx, r, func(e CommandEvent) error { return events.Encode(e) })
+		})},
+		{Control: "command_input", Traits: Stops, Call: tells(Commander.InputCommand)},
+		{Control: "command_close_input", Traits: Stops, Call: tells(Commander.CloseInput)},
+		{Control: "command_signal", Call: tells(Commander.SignalCommand)},
+		{Control: "command_resize", Call: tells(Commander.ResizeCommand)},
+		{Control: "command_stop", Traits: Stops, Call: asks(Commander.StopCommand)},
+	}
+}
+
+func (c Remote) StartCommand(ctx context.Context, r CommandRequest) (CommandStatus, error) {
+	return ask[CommandStatus](ctx, c, "command_start", r)
+}
+
+func (c Remote) Commands(ctx context.Context) ([]CommandStatus, error) {
+	return ask[[]CommandStatus](ctx, c, "command_list", None{})
+}
+
+func (c Remote) FollowCommand(ctx context.Context, r FollowRequest, emit func(CommandEvent) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	in, out := io.Pipe()
+	told := make(chan error, 1)
+	go func() {
+		err := readEvents(in, emit)
+		_ = in.CloseWithError(err) // whoever writes is told,
+		if err != nil {
+			cancel() // and whoever waits for more
+		}
+		told <- err
+	}()
+	err := c.Wire.Stream(ctx, "command_follow", r, out)
+	_ = out.Close() // a pipe's end never fails
+	if terr := <-told; terr != nil {
+		return terr
+	}
+	return err
+}
+
+// readEvents gives emit each line.
+func readEvents(in io.Reader, emit func(CommandEvent) error) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 4*CommandData)
+	for lines.Scan() {
+		var e CommandEvent
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return fmt.Errorf("an event of a command: %w", err)
+		}
+		if err := emit(e); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func (c Remote) InputCommand(ctx context.Context, r CommandInput) error {
+	return tell(ctx, c, "command_input", r)
+}
+
+func (c Remote) CloseInput(ctx context.Context, r CommandNumber) error {
+	return tell(ctx, c, "command_close_input", r)
+}
+
+func (c Remote) SignalCommand(ctx context.Context, r CommandSignal) error {
+	return tell(ctx, c, "command_signal", r)
+}
+
+func (c Remote) ResizeCommand(ctx context.Context, r CommandSize) error {
+	return tell(ctx, c, "command_resize", r)
+}
+
+func (c Remote) StopCommand(ctx context.Context, r CommandNumber) (CommandStatus, error) {
+	return ask[CommandStatus](ctx, c, "command_stop", r)
+}
+
 // CommandRequest starts a command.
 type CommandRequest struct {
 	Argv []string `json:"argv"`
@@ -76,7 +160,7 @@ type CommandRequest struct {
 	Terminal *CommandTerminal `json:"terminal,omitempty"`
 	// Service has it be a service from the start: it is in no step.
 	Service bool `json:"service,omitempty"`
-	// ServiceAfter is how long it runs in a step before it becomes a service. 0: as the session has it; below 0: it never does.
+	// ServiceAfter is how long it runs in a step before it becomes a service. 0: as the session has it ([Timing].ServiceAfter); below 0: it never does.
 	ServiceAfter time.Duration `json:"service_after_ns,omitempty"`
 	// Timeout ends the command, whether it has become a service or not; 0 means none. It begins when the command runs.
 	Timeout time.Duration `json:"timeout_ns,omitempty"`

@@ -147,6 +147,8 @@ type Timing struct {
 	// ReplyDeadline bounds how long an Interceptor may leave a bridge without
 	// an answer (not counting holds) before the operation fails with EIO; 5 s.
 	ReplyDeadline time.Duration
+	// ServiceAfter is how long a command of the session ([Commander]) runs in a step before it becomes a service; below 0: it never does.
+	ServiceAfter time.Duration
 }
 
 // Clock is the time that actors see.

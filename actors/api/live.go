@@ -13,6 +13,7 @@ type Live interface {
 	Runner
 	OutputKeeper
 	Services
+	Commander
 	Decisions
 	Networked
 	Notifier

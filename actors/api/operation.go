@@ -111,7 +111,7 @@ func streams[S, P any](f func(S, context.Context, P, io.Writer) error) Call {
 
 // Operations are all of them.
 func Operations() []Operation {
-	return slices.Concat(statusOperations(), historyOperations(), undoOperations(), decisionOperations(), networkOperations(), serviceOperations(), fileOperations())
+	return slices.Concat(statusOperations(), historyOperations(), undoOperations(), decisionOperations(), networkOperations(), serviceOperations(), commandOperations(), fileOperations())
 }
 
 // Remote is a session of another process: each of its methods asks for one of the [Operations] by its name on the control socket.

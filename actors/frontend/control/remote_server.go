@@ -89,6 +89,7 @@ type Session interface {
 	api.Notifier
 	api.Runner
 	api.Services
+	api.Commander
 	api.Decisions
 	api.Networked
 }

@@ -167,6 +167,10 @@ func stepKeys() []Key {
 			Name: "steps.ambient_idle", valid: func(c *Config) error { return between(c.Steps.AmbientIdle, 100*time.Millisecond, time.Hour) },
 			Doc: "an ambient step is closed when nothing was written in the folder for this time, 100ms to 1h, or when a command's step begins",
 		},
+		{
+			Name: "steps.service_after", valid: func(c *Config) error { return between(c.Steps.ServiceAfter, time.Second, 365*24*time.Hour) },
+			Doc: "a command that outlives its connection leaves its step after this time, 1s to 8760h, and goes on as a service. It says nothing of what 'sandbox run' and the commands of MCP and STDIO clients run",
+		},
 	}
 }
 
@@ -459,7 +463,7 @@ func Default() Config {
 			Limits:   undolog.Limits{LogBytes: log.LogBytes, StepCount: log.StepCount, StepBytes: log.StepBytes, AdoptedRaw: log.AdoptedRaw},
 			Symlinks: undolog.SymlinkReadWrite, Barriers: undolog.PolicyBarrier, Durability: undolog.DurabilityProcess, KeepOutput: true,
 		}},
-		Steps:         api.Timing{QuiescenceIdle: messages.QuietTime, QuiescenceMax: messages.QuietMax, AmbientIdle: messages.AmbientIdle},
+		Steps:         api.Timing{QuiescenceIdle: messages.QuietTime, QuiescenceMax: messages.QuietMax, AmbientIdle: messages.AmbientIdle, ServiceAfter: messages.ServiceAfter},
 		Safeguards:    api.Safeguards{Protect: true, Timeout: messages.DecisionTime},
 		Jail:          Jail{Mode: "static"},
 		Places:        Writable{Caches: "overlay", Home: "overlay"},

@@ -15,16 +15,16 @@ import (
 // What the configuration says about the end of a step reaches the session.
 func TestTiming(t *testing.T) {
 	l := &Launcher{Conf: config.New()}
-	want := api.Timing{QuiescenceIdle: messages.QuietTime, QuiescenceMax: messages.QuietMax, AmbientIdle: messages.AmbientIdle}
+	want := api.Timing{QuiescenceIdle: messages.QuietTime, QuiescenceMax: messages.QuietMax, AmbientIdle: messages.AmbientIdle, ServiceAfter: messages.ServiceAfter}
 	if got := l.Config(nil).Timing; got != want {
 		t.Errorf("nothing is set: %+v, want %+v", got, want)
 	}
-	for key, value := range map[string]string{"steps.quiet": "7ms", "steps.quiet_max": "8ms", "steps.ambient_idle": "9s"} {
+	for key, value := range map[string]string{"steps.quiet": "7ms", "steps.quiet_max": "8ms", "steps.ambient_idle": "9s", "steps.service_after": "10s"} {
 		if err := l.Conf.SetRequest(key, value); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want = api.Timing{QuiescenceIdle: 7 * time.Millisecond, QuiescenceMax: 8 * time.Millisecond, AmbientIdle: 9 * time.Second}
+	want = api.Timing{QuiescenceIdle: 7 * time.Millisecond, QuiescenceMax: 8 * time.Millisecond, AmbientIdle: 9 * time.Second, ServiceAfter: 10 * time.Second}
 	if got := l.Config(nil).Timing; got != want {
 		t.Errorf("all are set: %+v, want %+v", got, want)
 	}
