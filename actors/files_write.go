@@ -43,10 +43,11 @@ type apiCall struct {
 	dir, path, tool string
 	from            api.Origin
 
-	s     *Session
-	w     *directory.Directory
-	info  undolog.StepInfo
-	lease *step.Lease
+	cancel context.CancelCauseFunc // ends it; nil: it ends by itself, soon
+	s      *Session
+	w      *directory.Directory
+	info   undolog.StepInfo
+	lease  *step.Lease
 }
 
 // write performs a call: what can be refused by looking is refused before there
@@ -91,7 +92,7 @@ func (s *Session) write(ctx context.Context, c apiCall,
 
 // admit waits until the call may be done in an open step.
 func (c *apiCall) admit(ctx context.Context) (err error) {
-	c.lease, err = c.s.steps.Lease(ctx, step.Open{Kind: step.Write, Wait: step.Queue, Info: c.info, From: c.from})
+	c.lease, err = c.s.steps.Lease(ctx, step.Open{Kind: step.Write, Wait: step.Queue, Info: c.info, From: c.from, Cancel: c.cancel})
 	return err
 }
 

@@ -67,6 +67,7 @@ type Session struct {
 	commands    atomic.Int64        // numbers them, for the guest
 	questions   atomic.Uint64       // numbers the session's own
 	nobody      absence
+	viewed      viewed                      // see [api.Viewer]
 	warnings    directory.Recent[api.Event] // of its steps: see warn
 	askers      atomic.Int32                // commands whose user is asked: see [api.RunRequest].Asks
 

@@ -245,8 +245,8 @@ driving='/tests/suite/(agents|container|day|devtools|filesystems/guest|mcpclient
 alone='/(actors/frontend|cmd/sandbox/internal/(agents|config|configure|doctor|manual)|fsbridge/(gitfiles|pidfiles|posixmeta|readonly|texts|undolog/internal/stamps)|guest/(image|inner|script)|hypervisor(/(filters|programs))?|messages/(lexical|logctx)|tests/(cmd|kit)/[a-z]*|tests/suite/(filesystems|house|posixmeta))$'
 booting='/(tests/suite/(vm|promises|release)|guest/image)$' # they need the images
 
-# These suites race other programs. The supervisor's own code runs with the race detector in the tests of the bridges.
-racing='/tests/suite/(escape|posix)$'
+# These suites race other programs, or start one for each call. The supervisor's own code runs with the race detector in the tests of the bridges and the actors.
+racing='/tests/suite/(escape|inside|posix)$'
 bridging='/(fsbridge/(fuse|mediate|undolog)|actors/interceptor)$'
 # One damaged log after the other, hundreds of them: where the injected faults are, which have no race detector.
 damages='TestU14DamagedLog|TestU14CutBetweenRecords'

@@ -18,6 +18,7 @@ type Live interface {
 	Networked
 	Notifier
 	Files
+	Viewer
 	Manager
 	Audience
 	Frontends

@@ -113,6 +113,40 @@ func (l *live) undo(count int) {
 	check(l.t, err)
 }
 
+// seenFromInside: a program in the machine shows and changes files as commands see them, and a command that outlives its connection is talked to.
+func (l *live) seenFromInside(before *treesnap.Snapshot) {
+	l.t.Helper()
+	ctx := l.t.Context()
+	content := strings.Repeat("0123456789abcdef", 1<<16)
+	for _, path := range []string{"/tmp/in/side", filepath.Join(l.dir, "in/side")} {
+		c, err := l.s.WritePath(ctx, api.WritePathRequest{Path: path}, strings.NewReader(content))
+		check(l.t, err)
+		var back bytes.Buffer
+		check(l.t, l.s.ReadPath(ctx, api.ReadPathRequest{Path: path}, &back))
+		if (c.Step != 0) != strings.HasPrefix(path, l.dir) || back.String() != content || l.sh("wc -c <"+path) != "1048576\n" {
+			l.t.Errorf("%+v, %d bytes", c, back.Len())
+		}
+	}
+	l.undo(1)
+	treesnap.AssertEqual(l.t, before, treesnap.MustTake(l.t, l.dir))
+	for _, terminal := range []*api.CommandTerminal{nil, {Rows: 5, Cols: 40}} {
+		st, err := l.s.StartCommand(ctx, api.CommandRequest{Argv: []string{"sh", "-c", `read line; echo "<$line>"`}, Terminal: terminal, Stdin: terminal == nil, Service: true})
+		check(l.t, err)
+		check(l.t, l.s.InputCommand(ctx, api.CommandInput{Number: st.Number, Data: []byte("hello\n")}))
+		said := ""
+		check(l.t, l.s.FollowCommand(ctx, api.FollowRequest{Number: st.Number}, func(e api.CommandEvent) error {
+			said += string(e.Data)
+			if e.Ended != nil && e.Ended.ExitCode != 0 {
+				l.t.Errorf("%+v", e.Ended)
+			}
+			return nil
+		}))
+		if !strings.Contains(said, "<hello>") {
+			l.t.Errorf("%q", said)
+		}
+	}
+}
+
 // One machine's life: what the host changes is seen inside, what is undone is
 // undone for open files and caches too, and a machine that is reset goes on.
 func TestLiveMachine(t *testing.T) {
@@ -135,6 +169,8 @@ func TestLiveMachine(t *testing.T) {
 	if !strings.HasPrefix(got, "first\n") && got != "done\n" && got != "third\ndone\n" {
 		t.Errorf("files that were open read %q", got)
 	}
+
+	l.seenFromInside(before)
 
 	// What somebody changes on the host is soon seen inside.
 	l.sh("cat b; stat -c %s b")
