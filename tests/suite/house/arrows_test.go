@@ -42,6 +42,7 @@ var forbidden = []arrow{
 	{`^actors/.`, `^actors$`, ``, "what it composes does not know the composition"},
 	{`^actors/api$`, `^actors/`, ``, "the facade knows no actor"},
 	{`^actors/frontend`, `^actors/`, `^actors/(api|frontend)`, "a frontend knows the facade and other frontends' means"},
+	{`^actors/frontend/web$`, `.`, ``, "it knows no protocol and no session"},
 	{`^hypervisor$|^hypervisor/network`, `^hypervisor/`, `^hypervisor/network`, "it knows no runtime"},
 	{`^hypervisor/(none|qemu)$`, `^hypervisor/(none|qemu|jail|confine)`, ``, "runtimes do not know each other"},
 	{`^hypervisor/jail`, `^hypervisor/(none|qemu|confine)`, ``, "runtimes do not know each other"},
