@@ -236,3 +236,30 @@ func TestBody(t *testing.T) {
 		}
 	}
 }
+
+// TestSettings: what is named is read, and what is wrong is told by its flag.
+func TestSettings(t *testing.T) {
+	keys := write(t, "keys", first)
+	cert, key := pair(t, 1)
+	certFile, keyFile := write(t, "cert", string(cert)), write(t, "key", string(key))
+	for _, c := range []struct {
+		s    Settings
+		says string
+	}{
+		{Settings{Address: "0.0.0.0:0"}, "--listen 0.0.0.0:0"},
+		{Settings{Address: "127.0.0.1:0", Keys: keys + "x"}, "--keys"},
+		{Settings{Address: "127.0.0.1:0", Certificate: certFile}, "--tls-cert, --tls-key"},
+		{Settings{Address: "127.0.0.1:0", Origins: []string{"*"}}, "--allow-origin"},
+	} {
+		if _, err := c.s.Open(nil); err == nil || !strings.HasPrefix(err.Error(), c.says) {
+			t.Errorf("%+v: %v", c.s, err)
+		}
+	}
+	s := Settings{Address: "127.0.0.1:0", Keys: keys, Certificate: certFile, CertificateKey: keyFile, Hosts: []string{"x.test"}}
+	o, err := s.Open(nil)
+	must(t, err)
+	defer o.Listener.Close()
+	if !strings.HasPrefix(o.URL(), "https://127.0.0.1:") || !o.Access.Loopback || o.Keys == nil || len(s.Files()) != 3 {
+		t.Errorf("%+v %v", o, s.Files())
+	}
+}
