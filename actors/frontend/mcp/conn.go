@@ -59,6 +59,7 @@ func (t *transport) open() *conn {
 	c := &conn{
 		t: t, in: frontend.NewLines(t.in, MaxMessageBytes), lines: make(chan line), closed: make(chan struct{}), calls: map[jsonrpc.ID]admitted{},
 	}
+	c.member = member{session: t.session, figures: c.figures, crashed: func(error) { go c.Close() }}
 	go c.read()
 	return c
 }
@@ -87,52 +88,13 @@ type conn struct {
 	calls map[jsonrpc.ID]admitted
 	bytes int
 
-	joining sync.Mutex // actor, joined; never taken with mu
-	actor   *frontend.Connection
-	joined  string // the id of the session that it is in
+	member member
 }
 
 // admitted is a call without its answer.
 type admitted struct {
 	bytes int
 	id    string // as JSON
-}
-
-// join returns the connection's actor in the session that there is now, or nil.
-func (c *conn) join(ctx context.Context) *frontend.Connection {
-	if c.t.session == nil {
-		return nil
-	}
-	live, id := c.t.session(), ""
-	if live != nil {
-		id = live.ID()
-	}
-	c.joining.Lock()
-	defer c.joining.Unlock()
-	if id == c.joined {
-		return c.actor
-	}
-	c.actor.Detach()
-	c.actor, c.joined = nil, id
-	if live == nil {
-		return nil
-	}
-	actor, err := frontend.Connect(ctx, live, frontend.ConnectionOptions{
-		Name: "mcp", Figures: c.figures, Crashed: func(error) { go c.Close() },
-	})
-	if err != nil {
-		c.joined = "" // it has ended, as the next session will not have
-		return nil
-	}
-	c.actor = actor
-	return actor
-}
-
-// leave takes the connection out of its session.
-func (c *conn) leave() {
-	c.joining.Lock()
-	defer c.joining.Unlock()
-	c.actor.Detach()
 }
 
 // figures are what the actor shows.
@@ -233,7 +195,7 @@ func (c *conn) message(ctx context.Context, text []byte) (jsonrpc.Message, error
 	case full:
 		return nil, c.refuse(env.ID, codeOverloaded, fmt.Sprintf("too many requests at once: wait for answers (at most %d requests or %d bytes may be unanswered)", MaxCalls, maxCallBytes))
 	}
-	c.join(ctx).Begin(string(env.ID), nil)
+	c.member.join(ctx).Begin(string(env.ID), nil)
 	return msg, nil
 }
 
@@ -294,16 +256,9 @@ func (c *conn) Write(_ context.Context, msg jsonrpc.Message) error {
 		c.bytes -= call.bytes
 		delete(c.calls, r.ID)
 		c.mu.Unlock()
-		c.end(call.id)
+		c.member.end(call.id)
 	}
 	return c.send(b)
-}
-
-// end reports that a call has ended.
-func (c *conn) end(id string) {
-	c.joining.Lock()
-	defer c.joining.Unlock()
-	c.actor.End(id)
 }
 
 func (c *conn) send(b []byte) error {

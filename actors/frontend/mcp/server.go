@@ -68,6 +68,7 @@ type Server struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // jobs
+	http   atomic.Pointer[HTTP]
 
 	mu   sync.Mutex
 	jobs map[string]*job // by handle: those that outlived their call
@@ -99,6 +100,7 @@ func New(o Options) *Server {
 			Logger:       quiet(s.log),
 		})
 	s.addTools()
+	s.sdk.AddReceivingMiddleware(s.overHTTP)
 	return s
 }
 
@@ -137,20 +139,13 @@ func (s *Server) serve(ctx context.Context, t *transport) error {
 	t.session = s.o.Session
 	t.refused = func(code int64) { s.log.Info("request refused", "code", code) } // no text of a client's: it may be anything
 	c := t.open()
-	c.join(ctx)
-	defer c.leave()
+	c.member.join(ctx)
+	defer c.member.leave()
 	session, err := s.sdk.Connect(context.WithoutCancel(ctx), connected{c}, nil)
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}
-	s.mu.Lock()
-	s.news[session] = nil
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.news, session)
-	}()
+	defer s.known(session)()
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
 	err = session.Wait()
@@ -161,6 +156,18 @@ func (s *Server) serve(ctx context.Context, t *transport) error {
 		return fmt.Errorf("mcp: %w", err)
 	}
 	return nil
+}
+
+// known lets a client be told news until the result is called.
+func (s *Server) known(client *sdk.ServerSession) (forget func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.news[client] = nil
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.news, client)
+	}
 }
 
 // connected is a transport that is connected already.

@@ -80,8 +80,7 @@ func (a Access) Handler(next http.Handler) http.Handler {
 
 // refused says why a request is not let through, or "".
 func (a Access) refused(r *http.Request) string {
-	host := hostname(r.Host)
-	if (a.Loopback || len(a.Hosts) > 0) && !(a.Loopback && local(host)) && !slices.ContainsFunc(a.Hosts, func(p string) bool { return covers(p, host) }) {
+	if !a.answersTo(hostname(r.Host)) {
 		return "this server does not answer by that name (the Host header)"
 	}
 	origins := r.Header.Values("Origin")
@@ -92,6 +91,15 @@ func (a Access) refused(r *http.Request) string {
 		return "the request comes from a web page that is not allowed (the Sec-Fetch-Site header)"
 	}
 	return ""
+}
+
+// answersTo reports whether the listener has a name.
+func (a Access) answersTo(host string) bool {
+	switch {
+	case !a.Loopback && len(a.Hosts) == 0, a.Loopback && local(host):
+		return true
+	}
+	return slices.ContainsFunc(a.Hosts, func(p string) bool { return covers(p, host) })
 }
 
 // hostname is a Host header's name, in small letters and without port and final dot.

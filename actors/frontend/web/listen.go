@@ -37,7 +37,11 @@ type Listening struct {
 
 // Listen listens. A connection ends when its client leaves what it is sent unread for WriteTime. An error says what to do.
 func Listen(o Listening) (net.Listener, error) {
-	addr, err := net.ResolveTCPAddr("tcp", o.Address)
+	_, _, err := net.SplitHostPort(o.Address)
+	var addr *net.TCPAddr
+	if err == nil {
+		addr, err = net.ResolveTCPAddr("tcp", o.Address)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w: it is HOST:PORT, as in 127.0.0.1:8080", o.Flag, o.Address, err)
 	}

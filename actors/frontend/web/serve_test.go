@@ -62,12 +62,14 @@ func TestListenRefuses(t *testing.T) {
 			t.Errorf("%+v: %v", c.o, err)
 		}
 	}
-	l, err := Listen(Listening{Address: "0.0.0.0:0", Keys: true})
-	must(t, err)
-	if IsLoopback(l) {
-		t.Error("0.0.0.0 is a loopback address")
+	for _, o := range []Listening{{Address: "0.0.0.0:0", Keys: true}, {Address: ":0", Keys: true}} {
+		l, err := Listen(o)
+		must(t, err)
+		if IsLoopback(l) {
+			t.Errorf("%s is a loopback address", o.Address)
+		}
+		must(t, l.Close())
 	}
-	must(t, l.Close())
 }
 
 // TestConnections: one connection more than there may be waits until another is gone.

@@ -14,7 +14,7 @@ type Settings struct {
 	Keys string
 	// Certificate and CertificateKey are PEM files (--tls-cert, --tls-key); empty: no TLS.
 	Certificate, CertificateKey string
-	// Origins are those of pages that may ask (--allow-origin), Hosts further names of the listener (--allow-host): see [Access].
+	// Origins are those of pages that may ask (--allow-origin), Hosts further names of the listener (--server-name): see [Access].
 	Origins, Hosts []string
 	// Connections are served at a time; 0 means [DefaultConnections].
 	Connections int

@@ -18,6 +18,8 @@ type Walls struct {
 	Alone bool
 	// Removes names the files that [Walls.Remove] may be asked to remove. It is set before [Walls.Start].
 	Removes []string
+	// Reads names files that this process reads again later: what lies in their directories stays readable. It is set before [Walls.Start].
+	Reads []string
 
 	calls filtered
 	files confined
@@ -56,7 +58,7 @@ func (w *Walls) Start(ctx context.Context, cfg api.Config, log *slog.Logger) (*a
 	}
 	w.calls.load(cfg, true, log)
 	if w.Alone {
-		w.files.up(ctx, s, cfg, log)
+		w.files.up(ctx, s, cfg, w.Reads, log)
 	}
 	return s, nil
 }

@@ -89,8 +89,8 @@ func confines(cfg api.Config) bool {
 	return wanted(cfg) && version >= filters.LandlockRenames
 }
 
-// up puts this process behind the rules, when a session runs.
-func (c *confined) up(ctx context.Context, s *actors.Session, cfg api.Config, log *slog.Logger) {
+// up puts this process behind the rules, when a session runs. reads are files of whose directories all stays readable.
+func (c *confined) up(ctx context.Context, s *actors.Session, cfg api.Config, reads []string, log *slog.Logger) {
 	if !wanted(cfg) {
 		return
 	}
@@ -100,7 +100,11 @@ func (c *confined) up(ctx context.Context, s *actors.Session, cfg api.Config, lo
 		return
 	}
 	if c.rules, err = filters.NewRuleset(filters.LandlockSettings{Files: filters.LandlockKnown(version, handled)}); err == nil {
-		err = errors.Join(c.fill(ctx, s, cfg), c.err)
+		err = c.fill(ctx, s, cfg)
+		for _, path := range reads {
+			c.read(filepath.Dir(path)) // a file that takes another's place is another
+		}
+		err = errors.Join(err, c.err)
 		if err == nil {
 			err = filters.Confine(c.rules.File())
 		}

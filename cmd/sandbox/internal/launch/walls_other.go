@@ -22,8 +22,8 @@ func (*filtered) load(api.Config, bool, *slog.Logger) {}
 // confined has nothing to do here.
 type confined struct{ scout *asker }
 
-func (*confined) before(*api.Config, []string, *slog.Logger)                    {}
-func (*confined) up(context.Context, *actors.Session, api.Config, *slog.Logger) {}
+func (*confined) before(*api.Config, []string, *slog.Logger)                              {}
+func (*confined) up(context.Context, *actors.Session, api.Config, []string, *slog.Logger) {}
 
 func confines(api.Config) bool { return false }
 

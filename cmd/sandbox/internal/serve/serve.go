@@ -13,6 +13,7 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/mcp"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
+	"github.com/codeagent/sandbox/actors/frontend/web"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
@@ -32,6 +33,8 @@ type Options struct {
 	UIPort                int  // where; 0: at a free port
 	// Again are the arguments with which this program has one session over STDIO in our place, see [stdio.Other].
 	Again []string
+	// HTTP is where Streamable HTTP is served in the place of stdin and stdout; no address: it is not.
+	HTTP web.Settings
 	// Part says that we are the program that does so.
 	Part bool
 }
@@ -58,6 +61,7 @@ type server struct {
 func Run(ctx context.Context, o Options) (err error) {
 	s := &server{Options: o, conf: o.Launcher.Conf}
 	s.walls.Alone = (o.Protocol == "mcp" || o.Part) && !o.UI // over STDIO the client may start further sessions, of other folders
+	s.walls.Reads = o.HTTP.Files()
 	if s.in, err = takeStdin(o.Stdin, o.Stderr); err != nil {
 		return err
 	}
@@ -95,8 +99,11 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closePage()) }()
-	if o.Protocol == "mcp" {
-		return s.serveMCP(ctx)
+	switch {
+	case o.Protocol == "mcp" && o.HTTP.Address != "":
+		return s.serveHTTP(ctx)
+	case o.Protocol == "mcp":
+		return s.serveMCP(ctx, func(ctx context.Context) error { return s.mcp.ServeStdio(ctx, s.in, s.out) })
 	}
 	return s.serveStdio(ctx)
 }
@@ -180,8 +187,8 @@ func (s *server) servePage(ctx context.Context) (func() error, error) {
 	return page.Close, nil
 }
 
-// serveMCP starts a session and serves one client.
-func (s *server) serveMCP(ctx context.Context) error {
+// serveMCP starts a session, and serves until that returns.
+func (s *server) serveMCP(ctx context.Context, serve func(context.Context) error) error {
 	cfg, err := s.Launcher.SessionConfig()
 	if err != nil {
 		return err
@@ -191,7 +198,7 @@ func (s *server) serveMCP(ctx context.Context) error {
 		return err
 	}
 	s.setSession(live)
-	err = s.mcp.ServeStdio(ctx, s.in, s.out)
+	err = serve(ctx)
 	closing, done := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer done()
 	s.setSession(nil)
