@@ -79,7 +79,7 @@ func (s *Session) logStepEnd(e api.Event) {
 	s.component("control").InfoContext(about(int64(e.Step), e.Origin), "step completed", attrs...)
 }
 
-// logApplied says what an undo, redo or restore did.
+// logApplied says what an undo, redo or restore did, and tells who measures it.
 func (s *Session) logApplied(ctx context.Context, what string, u api.UndoResult, err error) {
 	log := s.component("undo")
 	attrs := []any{"path", u.Directory, "steps", len(u.Steps), "paths", u.PathCount, "took_us", u.Took.Microseconds(), "dry_run", u.DryRun, "left", u.LeftCount}
@@ -88,4 +88,7 @@ func (s *Session) logApplied(ctx context.Context, what string, u api.UndoResult,
 		return
 	}
 	log.InfoContext(ctx, what+" executed", attrs...)
+	if s.cfg.Applied != nil && !u.DryRun {
+		s.cfg.Applied(what, u.Took)
+	}
 }

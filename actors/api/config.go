@@ -66,6 +66,9 @@ type Config struct {
 	// Readers finds the regular files that whoever reads one of the pipes has open; nil: the session's process looks for itself, which it cannot do behind Landlock. It may be called by several goroutines at once.
 	Readers func(pipes []FileID) []FileID
 
+	// Applied hears of each undo, redo and restore that has been done ("undo", "redo", "restore"), and how long it took without the wait for its turn. It must not block. Nil: nobody does.
+	Applied func(operation string, took time.Duration)
+
 	// Commands is how many commands run at once at most; 0 means [messages.Commands].
 	Commands int
 

@@ -18,6 +18,7 @@ type serveOptions struct {
 	uiPort   int
 	part     bool
 	http     web.Settings
+	metrics  string
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -45,6 +46,7 @@ func (a *app) serveCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.ui, "ui", false, "serve the page for this machine's browser, too")
 	cmd.Flags().IntVar(&o.uiPort, "ui-port", 0, "the port of 127.0.0.1 for it; 0: a free one")
 	addListenFlags(cmd, &o.http)
+	cmd.Flags().StringVar(&o.metrics, "metrics", "", "tell Prometheus figures at this address (HOST:PORT), path /metrics")
 	cmd.Flags().BoolVar(&o.part, "part", false, "")
 	_ = cmd.Flags().MarkHidden("part") // as the next, it fails only for a flag that is not there
 	// It fails only for a flag that is not there.
@@ -68,7 +70,7 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 	return serve.Run(ctx, serve.Options{
 		Protocol: o.protocol, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
 		Launcher: a.launch, Base: a.base, Flags: a.keyFlags, ConfigFile: a.flags.configFile, Env: env, Version: version, UI: o.ui, UIPort: o.uiPort,
-		Again: a.again("serve", "--part"), Part: o.part, HTTP: o.http,
+		Again: a.again("serve", "--part"), Part: o.part, HTTP: o.http, Metrics: o.metrics,
 	})
 }
 

@@ -25,8 +25,8 @@ type Listening struct {
 	Address string
 	// Flag names the flag that Address comes from, for errors.
 	Flag string
-	// Keys says that clients have to show a key. Without, only a loopback address is allowed.
-	Keys bool
+	// Keys says that clients have to show a key, and Public that what is served is no secret and changes nothing. Without either, only a loopback address is allowed.
+	Keys, Public bool
 	// TLS is nil for none.
 	TLS *tls.Config
 	// Connections are served at a time, more wait; 0 means [DefaultConnections].
@@ -45,7 +45,7 @@ func Listen(o Listening) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w: it is HOST:PORT, as in 127.0.0.1:8080", o.Flag, o.Address, err)
 	}
-	if !o.Keys && !addr.IP.IsLoopback() {
+	if !o.Keys && !o.Public && !addr.IP.IsLoopback() {
 		return nil, fmt.Errorf("%s %s: whoever reaches this address could do what a client may: name a file of keys, or listen at 127.0.0.1", o.Flag, o.Address)
 	}
 	tcp, err := net.ListenTCP("tcp", addr)

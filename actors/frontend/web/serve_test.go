@@ -62,7 +62,7 @@ func TestListenRefuses(t *testing.T) {
 			t.Errorf("%+v: %v", c.o, err)
 		}
 	}
-	for _, o := range []Listening{{Address: "0.0.0.0:0", Keys: true}, {Address: ":0", Keys: true}} {
+	for _, o := range []Listening{{Address: "0.0.0.0:0", Keys: true}, {Address: ":0", Public: true}} {
 		l, err := Listen(o)
 		must(t, err)
 		if IsLoopback(l) {

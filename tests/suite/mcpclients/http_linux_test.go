@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,14 +20,14 @@ import (
 
 const httpKey = "0123456789abcdef0123456789abcdef"
 
-// serveHTTP starts a session that serves MCP over HTTP until the test ends, and returns where.
-func serveHTTP(t *testing.T, s *drive.Sandbox) (url string) {
+// serveHTTP starts a session that serves MCP over HTTP, and figures, until the test ends, and returns where.
+func serveHTTP(t *testing.T, s *drive.Sandbox) (url, metrics string) {
 	t.Helper()
 	keys := filepath.Join(s.State, "keys")
 	if err := os.WriteFile(keys, []byte(httpKey+" test\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := s.Command(context.WithoutCancel(t.Context()), "serve", "--protocol", "mcp", "--listen", "127.0.0.1:0", "--keys", keys)
+	cmd := s.Command(context.WithoutCancel(t.Context()), "serve", "--protocol", "mcp", "--listen", "127.0.0.1:0", "--keys", keys, "--metrics", "127.0.0.1:0")
 	stderr, err := cmd.StderrPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -51,7 +52,7 @@ func serveHTTP(t *testing.T, s *drive.Sandbox) (url string) {
 		}
 		s.CheckResidue(t)
 	})
-	for url == "" {
+	for url == "" || metrics == "" {
 		if !log.Scan() {
 			t.Fatalf("it ended: %s", strings.Join(lines, "\n"))
 		}
@@ -60,11 +61,14 @@ func serveHTTP(t *testing.T, s *drive.Sandbox) (url string) {
 		if json.Unmarshal(log.Bytes(), &said) != nil {
 			continue
 		}
-		if said.Message == "MCP over HTTP" {
+		switch said.Message {
+		case "MCP over HTTP":
 			url = said.URL
+		case "figures for Prometheus":
+			metrics = said.URL
 		}
 	}
-	return url
+	return url, metrics
 }
 
 // bearer sends the key.
@@ -76,13 +80,13 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.RoundTripper.RoundTrip(r)
 }
 
-// TestHTTP: clients of others work in one session over HTTP, each command of which can be undone.
+// TestHTTP: clients of others work in one session over HTTP, each command of which can be undone, and Prometheus hears of it.
 func TestHTTP(t *testing.T) {
 	t.Parallel()
 	modules(t)
 	s := drive.New(t, fill)
 	before := s.Snapshot(t)
-	url := serveHTTP(t, s)
+	url, metrics := serveHTTP(t, s)
 
 	config := filepath.Join(s.State, "mcp.json")
 	text, err := json.Marshal(map[string]any{"mcpServers": map[string]any{
@@ -122,4 +126,16 @@ func TestHTTP(t *testing.T) {
 		t.Errorf("%+v, %v", res, err)
 	}
 	same(t, before, s)
+
+	a, err := http.Get(metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	said, err := io.ReadAll(a.Body)
+	for _, line := range []string{`sandbox_sessions{state="active"} 1`, `sandbox_steps_total{outcome="completed"} 1`, `sandbox_undo_duration_seconds_count{operation="undo"} 1`, `sandbox_log_redoable_steps 1`} {
+		if err != nil || !strings.Contains(string(said), "\n"+line+"\n") {
+			t.Errorf("no %s in\n%s", line, said)
+		}
+	}
 }

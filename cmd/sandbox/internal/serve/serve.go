@@ -12,6 +12,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/mcp"
+	"github.com/codeagent/sandbox/actors/frontend/metrics"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
 	"github.com/codeagent/sandbox/actors/frontend/web"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
@@ -35,6 +36,8 @@ type Options struct {
 	Again []string
 	// HTTP is where Streamable HTTP is served in the place of stdin and stdout; no address: it is not.
 	HTTP web.Settings
+	// Metrics is where Prometheus asks (HOST:PORT); empty: nowhere.
+	Metrics string
 	// Part says that we are the program that does so.
 	Part bool
 }
@@ -53,6 +56,7 @@ type server struct {
 	served  atomic.Bool // a session has run
 	next    *asked      // what the session.start asks for that comes next; it belongs to whoever carries that out
 	mcp     *mcp.Server
+	metrics *metrics.Metrics // nil: nobody asks
 	advice  atomic.Pointer[advice]
 }
 
@@ -99,6 +103,11 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closePage()) }()
+	closeMetrics, err := s.serveMetrics(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeMetrics()) }()
 	switch {
 	case o.Protocol == "mcp" && o.HTTP.Address != "":
 		return s.serveHTTP(ctx)
@@ -212,11 +221,18 @@ func (s *server) run(ctx context.Context, cfg api.Config, conf *config.Set) (api
 		return nil, err
 	}
 	cfg.Hide = append(cfg.Hide, s.hide...)
+	if s.metrics != nil {
+		cfg.Applied = s.metrics.Applied
+	}
 	live, err := s.walls.Start(ctx, cfg, s.Launcher.Log)
 	if err != nil {
 		return nil, err
 	}
 	s.served.Store(true)
+	if s.metrics != nil {
+		leave := s.metrics.Join(live)
+		go func() { <-live.Done(); leave() }()
+	}
 	s.advice.Store(k)
 	s.Launcher.Notify(live, cfg)
 	return guarded{Live: live, locked: s.Base.LockOf, ask: k.question}, nil
