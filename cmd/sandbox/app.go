@@ -205,7 +205,7 @@ func (a *app) commands() []*cobra.Command {
 		return []*cobra.Command{a.runCommand()}
 	}
 	return []*cobra.Command{
-		a.runCommand(), a.stepCommand(), a.startCommand(), a.stopCommand(), a.attachCommand(), a.serveCommand(), a.historyCommand(), a.markCommand(), a.showCommand(), a.diffCommand(),
+		a.runCommand(), a.stepCommand(), a.startCommand(), a.stopCommand(), a.attachCommand(), a.serveCommand(), a.gatewayCommand(), a.historyCommand(), a.markCommand(), a.showCommand(), a.diffCommand(),
 		a.undoCommand(), a.redoCommand(), a.restoreCommand(), a.catCommand(),
 		a.approveCommand(), a.denyCommand(), a.pendingCommand(),
 		approvals.Commands{Stdin: a.stdin, Stdout: a.stdout, JSON: func() bool { return a.flags.json }, Launch: func() *launch.Launcher { return a.launch }}.Command(),
@@ -337,7 +337,7 @@ func (a *app) setUp(cmd *cobra.Command) error {
 	if err := a.keyFlags.Apply(conf, func(name string) bool { return name != "undo-dir" }); err != nil {
 		return a.failure(cmd, err)
 	}
-	if cmd.Name() == "serve" && conf.Origin("log.level")[0].Level == config.FromDefault {
+	if serves(cmd) && conf.Origin("log.level")[0].Level == config.FromDefault {
 		conf.Log.Level = "info" // nothing of a command's is on its stderr
 	}
 	asked := conf.Origin("log.level")[0].Level != config.FromDefault
@@ -345,7 +345,7 @@ func (a *app) setUp(cmd *cobra.Command) error {
 		return console.Usage(err)
 	}
 	a.launch.Log = a.log
-	a.serving = cmd.Name() == "serve"
+	a.serving = serves(cmd)
 	a.paint = console.NewPainter(a.stdout)
 	return nil
 }
@@ -353,11 +353,14 @@ func (a *app) setUp(cmd *cobra.Command) error {
 // logForm is the form of a command's log. Who asked for none reads what stands on stderr: there a warning has the form of all else. What
 // runs in the background, or serves a program, has a log of its own there.
 func logForm(command, form string, asked bool) string {
-	if form == "auto" && !asked && command != "serve" && command != "start" {
+	if form == "auto" && !asked && command != "serve" && command != "gateway" && command != "start" {
 		return "text"
 	}
 	return form
 }
+
+// serves reports whether a command serves other programs until it is ended: its stderr is a log.
+func serves(cmd *cobra.Command) bool { return cmd.Name() == "serve" || cmd.Name() == "gateway" }
 
 // startsSession reports whether a command lets something run: these do not go
 // on when the project's own file is wrong. All others do, so that what ran

@@ -22,6 +22,7 @@ var examples = map[string]string{
 	"stop":            "sandbox stop; sandbox stop -C ~/src/app; sandbox stop 0f3a2b1c4d5e",
 	"attach":          "sandbox attach; sandbox attach -- bash -l; sandbox attach 0f3a2b1c4d5e -- make test",
 	"serve":           "sandbox serve; sandbox serve --protocol mcp -C ~/src/app; sandbox serve --ui; sandbox serve --protocol mcp --listen 127.0.0.1:8080 --metrics 127.0.0.1:9090; sandbox serve -C ~/src/app --mcp-socket /run/user/1000/app.mcp",
+	"gateway":         "sandbox gateway --listen 0.0.0.0:8443 --keys keys --secret secret --tls-cert cert.pem --tls-key key.pem --domain sandboxes.example.org",
 	"history":         "sandbox history; sandbox history --graph; sandbox history --json",
 	"history new":     "sandbox history new",
 	"mark":            "sandbox mark before; sandbox undo --to before; sandbox mark; sandbox mark --delete before",
@@ -114,7 +115,7 @@ var groups = []struct{ title, commands string }{
 	{"Run:", "run start attach service kill stop ps inspect step"},
 	{"See what was done, and undo it:", "history show diff cat undo redo restore mark status gc ui"},
 	{"Decide what may be done:", "pending approve deny approvals answers policy audit why"},
-	{"Agents and other programs:", "install uninstall profile serve mcp hook"},
+	{"Agents and other programs:", "install uninstall profile serve gateway mcp hook"},
 	{"This machine:", "doctor config overlay guest completion version help"},
 }
 

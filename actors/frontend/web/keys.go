@@ -111,6 +111,25 @@ func (k *Keys) Find(secret string) (Key, bool) {
 	return list[at], true
 }
 
+// Names returns the names that keys have now, each once, in the order of the file; none while the file cannot be read.
+func (k *Keys) Names() (names []string) {
+	if k == nil {
+		return nil
+	}
+	list, err := k.file.get()
+	if err != nil {
+		return nil
+	}
+	seen := make(map[string]bool, len(list))
+	for _, key := range list {
+		if !seen[key.Name] {
+			seen[key.Name] = true
+			names = append(names, key.Name)
+		}
+	}
+	return names
+}
+
 // Bearer returns the token of a request's Authorization header, or "".
 func Bearer(r *http.Request) string {
 	kind, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")

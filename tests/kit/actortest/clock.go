@@ -89,6 +89,18 @@ func (c *FakeClock) Timers() int {
 	return len(c.timers)
 }
 
+// Next returns how long it is until the next timer is due; ok is false where none is armed.
+func (c *FakeClock) Next() (d time.Duration, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.timers {
+		if until := max(t.at.Sub(c.now), 0); !ok || until < d {
+			d, ok = until, true
+		}
+	}
+	return d, ok
+}
+
 // WaitArmed blocks until a timer is armed that is due within d from now. It
 // panics when none is for five minutes of real time.
 func (c *FakeClock) WaitArmed(d time.Duration) {

@@ -1,0 +1,66 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/codeagent/sandbox/supervision"
+)
+
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 10 * time.Second
+)
+
+// Backoff are pauses that double, from a tenth of a second to ten seconds. It is not safe for concurrent use. The zero value is ready.
+type Backoff struct{ next time.Duration }
+
+// Reset begins again with a short pause.
+func (b *Backoff) Reset() { b.next = 0 }
+
+// Pause waits: at least for as long as err wants it to ([StatusError]), and up to a half more by chance. It returns the cause of ctx when that ends first.
+func (b *Backoff) Pause(ctx context.Context, clock supervision.Clock, err error) error {
+	b.next = min(max(2*b.next, firstPause), lastPause)
+	d := b.next
+	if s := (*StatusError)(nil); errors.As(err, &s) {
+		d = max(d, s.RetryAfter)
+	}
+	d += rand.N(d/2 + 1)
+	over := make(chan struct{})
+	stop := clock.AfterFunc(d, func() { close(over) })
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		stop()
+		return context.Cause(ctx)
+	}
+}
+
+// Within returns a context that ends after d, with the cause [context.DeadlineExceeded]. cancel must be called.
+func Within(ctx context.Context, clock supervision.Clock, d time.Duration) (_ context.Context, cancel func()) {
+	ctx, end := context.WithCancelCause(ctx)
+	stop := clock.AfterFunc(d, func() { end(context.DeadlineExceeded) })
+	return ctx, func() { stop(); end(nil) }
+}
+
+// Retry calls f until it succeeds, fails for good, or ctx ends. Then it returns what f said last, with the cause.
+func (c *Client) Retry(ctx context.Context, f func(context.Context) error) error {
+	var pause Backoff
+	for {
+		err := f(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return errors.Join(err, context.Cause(ctx))
+		case !Passing(err):
+			return err
+		}
+		if cause := pause.Pause(ctx, c.clock, err); cause != nil {
+			return errors.Join(err, cause)
+		}
+	}
+}

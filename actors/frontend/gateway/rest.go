@@ -1,0 +1,291 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/codeagent/sandbox/actors/frontend/gateway/kube"
+	"github.com/codeagent/sandbox/actors/frontend/web"
+)
+
+const (
+	// maxBody bounds a body of the REST API, and bodyPause how long a client may take for each part of it.
+	maxBody   = 1 << 20
+	bodyPause = 30 * time.Second
+	// defaultTimeout is how long a sandbox lives unless its client says so, and maxTimeout how long one may.
+	defaultTimeout = 300 * time.Second
+	maxTimeout     = 30 * 24 * time.Hour
+	// envdVersion is that of E2B's program whose requests the pods answer.
+	envdVersion = "0.6.4"
+	clientID    = "sandbox" // nobody uses it any more
+)
+
+// Objects of the REST API.
+type (
+	newSandbox struct {
+		TemplateID   string            `json:"templateID"`
+		Timeout      *int64            `json:"timeout"`
+		AutoPause    bool              `json:"autoPause"`
+		Metadata     map[string]string `json:"metadata"`
+		EnvVars      map[string]string `json:"envVars"`
+		Internet     *bool             `json:"allow_internet_access"`
+		Network      *network          `json:"network"`
+		VolumeMounts []any             `json:"volumeMounts"`
+		MCP          any               `json:"mcp"`
+		IAM          any               `json:"iam"`
+	}
+	network struct {
+		AllowPublicTraffic *bool          `json:"allowPublicTraffic"`
+		AllowOut           []string       `json:"allowOut"`
+		DenyOut            []string       `json:"denyOut"`
+		Rules              map[string]any `json:"rules"`
+		EgressProxy        any            `json:"egressProxy"`
+		MaskRequestHost    string         `json:"maskRequestHost"`
+	}
+	sandboxObject struct {
+		SandboxID          string  `json:"sandboxID"`
+		TemplateID         string  `json:"templateID"`
+		ClientID           string  `json:"clientID"`
+		EnvdVersion        string  `json:"envdVersion"`
+		EnvdAccessToken    string  `json:"envdAccessToken"`
+		TrafficAccessToken *string `json:"trafficAccessToken"`
+		Domain             *string `json:"domain"`
+	}
+	sandboxDetail struct {
+		SandboxID       string            `json:"sandboxID"`
+		TemplateID      string            `json:"templateID"`
+		ClientID        string            `json:"clientID"`
+		EnvdVersion     string            `json:"envdVersion"`
+		EnvdAccessToken string            `json:"envdAccessToken,omitempty"`
+		Domain          *string           `json:"domain,omitempty"`
+		StartedAt       time.Time         `json:"startedAt"`
+		EndAt           time.Time         `json:"endAt"`
+		State           string            `json:"state"`
+		CPUCount        int               `json:"cpuCount"`
+		MemoryMB        int64             `json:"memoryMB"`
+		DiskSizeMB      int64             `json:"diskSizeMB"`
+		Metadata        map[string]string `json:"metadata"`
+	}
+)
+
+// call is a request of a tenant's.
+type call struct {
+	w         http.ResponseWriter
+	r         *http.Request
+	ctx       context.Context
+	namespace string
+	id        string // of the path; empty: it has none
+}
+
+// routes are the requests of the REST API, behind its rules.
+func (g *Gateway) routes() http.Handler {
+	m := http.NewServeMux()
+	for pattern, f := range map[string]func(call) error{
+		"POST /v2/sandboxes":              g.create,
+		"POST /sandboxes":                 g.create,
+		"GET /v2/sandboxes":               g.list,
+		"GET /sandboxes":                  g.list,
+		"GET /sandboxes/{id}":             g.detail,
+		"DELETE /sandboxes/{id}":          g.kill,
+		"POST /sandboxes/{id}/timeout":    g.setTimeout,
+		"POST /sandboxes/{id}/pause":      g.pause,
+		"POST /sandboxes/{id}/resume":     g.connect,
+		"POST /sandboxes/{id}/connect":    g.connect,
+		"POST /v2/sandboxes/{id}/connect": g.connect,
+		"POST /sandboxes/{id}/undo":       g.own,
+		"POST /sandboxes/{id}/redo":       g.own,
+		"POST /sandboxes/{id}/restore":    g.own,
+		"POST /sandboxes/{id}/marks":      g.own,
+		"GET /sandboxes/{id}/marks":       g.own,
+		"GET /sandboxes/{id}/history":     g.own,
+		"GET /sandboxes/{id}/history/{s}": g.own,
+		"GET /sandboxes/{id}/diff":        g.own,
+
+		"POST /sandboxes/{id}/snapshots": missing("a sandbox of a cluster has no snapshots: make a mark (POST /sandboxes/{id}/marks), and undo to it"),
+		"GET /snapshots":                 missing("a sandbox of a cluster has no snapshots: make a mark (POST /sandboxes/{id}/marks), and undo to it"),
+		"POST /sandboxes/{id}/fork":      missing("a sandbox cannot be forked"),
+		"PUT /sandboxes/{id}/network":    missing("the cluster's NetworkPolicy says what sandboxes reach"),
+		"GET /sandboxes/{id}/metrics":    missing("the cluster measures its pods"),
+		"GET /sandboxes/metrics":         missing("the cluster measures its pods"),
+		"GET /sandboxes/{id}/logs":       missing("the cluster keeps the logs of its pods; GET /sandboxes/{id}/history has what was done"),
+		"/volumes":                       missing("the template says which volumes there are"),
+		"/volumes/":                      missing("the template says which volumes there are"),
+		"/secrets":                       missing("there are no secrets"),
+		"/secrets/":                      missing("there are no secrets"),
+		"/teams":                         missing("a key is its tenant's"),
+		"/templates":                     missing("templates are SandboxWarmPools of the cluster, and are not built here"),
+		"/templates/":                    missing("templates are SandboxWarmPools of the cluster, and are not built here"),
+		"/v2/templates/":                 missing("templates are SandboxWarmPools of the cluster, and are not built here"),
+		"/v3/templates":                  missing("templates are SandboxWarmPools of the cluster, and are not built here"),
+		"/": func(call) error {
+			return fail(http.StatusNotFound, "there is no such request; commands and files are asked for with the header E2b-Sandbox-Id")
+		},
+	} {
+		m.HandleFunc(pattern, g.authorized(f))
+	}
+	m.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	m.HandleFunc("GET /ready", g.ready)
+	access := g.o.Access
+	access.Methods, access.Headers = []string{"GET", "POST", "DELETE"}, []string{"Content-Type", "X-API-Key"}
+	access.Refuse = func(w http.ResponseWriter, _ *http.Request, status int, text string) {
+		answerError(w, fail(status, "%s", text))
+	}
+	return access.Handler(m)
+}
+
+// missing answers what is left out.
+func missing(why string) func(call) error {
+	return func(call) error { return fail(http.StatusNotImplemented, "%s", why) }
+}
+
+// authorized finds out whose request it is.
+func (g *Gateway) authorized(f func(call) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		key, ok := g.o.Keys.Find(r.Header.Get("X-Api-Key"))
+		if !ok || !isLabel(key.Name) {
+			answerError(w, fail(http.StatusUnauthorized, "the API key (X-API-Key) is missing, or none of this gateway's"))
+			return
+		}
+		r.Body = web.Body(w, r, maxBody, bodyPause)
+		if err := f(call{w, r, r.Context(), key.Name, r.PathValue("id")}); err != nil {
+			answerError(w, err)
+		}
+	}
+}
+
+// ready says that requests are taken: not when the gateway is about to end, and not before the cluster has told what there is of any namespace. One to which the gateway has no right does not stop the others.
+func (g *Gateway) ready(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+	defer cancel()
+	if g.ending.Load() {
+		answerError(w, fail(http.StatusServiceUnavailable, "the gateway is ending"))
+		return
+	}
+	names := g.namespaces()
+	told := make(chan error, len(names))
+	for _, name := range names {
+		go func() { told <- g.store(name).Synced(ctx) }()
+	}
+	for range names {
+		if <-told == nil {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+	}
+	answerError(w, fail(http.StatusServiceUnavailable, "the cluster has not told yet which sandboxes there are"))
+}
+
+// timeout reads how long a sandbox shall live.
+func timeout(seconds *int64) (time.Duration, error) {
+	if seconds == nil {
+		return defaultTimeout, nil
+	}
+	if *seconds < 0 || *seconds > int64(maxTimeout/time.Second) {
+		return 0, fail(http.StatusBadRequest, "timeout: it has to be 0 to %d seconds", int64(maxTimeout/time.Second))
+	}
+	return time.Duration(*seconds) * time.Second, nil
+}
+
+func (g *Gateway) domain() *string {
+	if g.o.Domain == "" {
+		return nil
+	}
+	return &g.o.Domain
+}
+
+// object is what a client is told that has made a sandbox, or has connected to it.
+func (g *Gateway) object(c kube.Claim) sandboxObject {
+	namespace, id := c.Metadata.Namespace, c.Metadata.Name
+	o := sandboxObject{SandboxID: id, TemplateID: c.Spec.WarmPoolRef.Name, ClientID: clientID, EnvdVersion: envdVersion, EnvdAccessToken: g.token(forEnvd, namespace, id), Domain: g.domain()}
+	if private(c) {
+		t := g.token(forTraffic, namespace, id)
+		o.TrafficAccessToken = &t
+	}
+	return o
+}
+
+// describe is what a client is told of a sandbox that it asks about. What the pod may take is the template's to say.
+func (g *Gateway) describe(c kube.Claim) sandboxDetail {
+	d := sandboxDetail{
+		SandboxID: c.Metadata.Name, TemplateID: c.Spec.WarmPoolRef.Name, ClientID: clientID, EnvdVersion: envdVersion, StartedAt: c.Metadata.Created.UTC(), EndAt: c.Expires().UTC(),
+		State: stateRunning, Metadata: metadataOf(c),
+	}
+	if paused(c) {
+		d.State = statePaused
+	}
+	if d.EndAt.IsZero() {
+		d.EndAt = g.o.Clock.Now().Add(maxTimeout).UTC() // a paused one has no end, and clients want one
+	}
+	return d
+}
+
+// detail answers about one sandbox.
+func (g *Gateway) detail(q call) error {
+	c, err := g.find(q.ctx, q.namespace, q.id)
+	if err != nil {
+		return err
+	}
+	d := g.describe(c)
+	d.EnvdAccessToken, d.Domain = g.token(forEnvd, q.namespace, q.id), g.domain()
+	answer(q.w, http.StatusOK, d)
+	return nil
+}
+
+// kill ends a sandbox.
+func (g *Gateway) kill(q call) error {
+	c, err := g.find(q.ctx, q.namespace, q.id)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := kube.Within(q.ctx, g.o.Clock, changeTime)
+	defer cancel()
+	err = g.o.Kube.Retry(ctx, func(ctx context.Context) error {
+		return g.o.Kube.DeleteClaim(ctx, q.namespace, q.id, c.Metadata.UID)
+	})
+	switch kube.Code(err) {
+	case http.StatusNotFound, http.StatusConflict: // somebody else was faster, and it may be another one now
+		return notFound(q.id)
+	}
+	if err != nil {
+		return g.cluster(err)
+	}
+	q.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// setTimeout says how long a sandbox lives from now on.
+func (g *Gateway) setTimeout(q call) error {
+	var m struct {
+		Timeout *int64 `json:"timeout"`
+	}
+	if err := read(q.r, &m); err != nil {
+		return err
+	}
+	if m.Timeout == nil {
+		return fail(http.StatusBadRequest, "timeout: it is missing")
+	}
+	life, err := timeout(m.Timeout)
+	if err != nil {
+		return err
+	}
+	if _, err := g.change(q.ctx, q.namespace, q.id, func(c kube.Claim) (map[string]any, error) {
+		if paused(c) {
+			return nil, fail(http.StatusConflict, "the sandbox is paused: connect to it first")
+		}
+		return expires(g.o.Clock.Now().Add(life)), nil
+	}); err != nil {
+		return err
+	}
+	q.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// own passes a request of our own on to the sandbox.
+func (g *Gateway) own(q call) error {
+	c, err := g.find(q.ctx, q.namespace, q.id)
+	if err != nil {
+		return err
+	}
+	return g.forward(q.w, q.r, c, EnvdPort, true)
+}

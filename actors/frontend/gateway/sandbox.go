@@ -1,0 +1,411 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/codeagent/sandbox/actors/frontend"
+	"github.com/codeagent/sandbox/actors/frontend/gateway/kube"
+)
+
+// What the gateway writes on claims.
+const (
+	managedLabel, managedValue = "sandbox-gateway/managed", "true"
+	metadataNote               = "sandbox-gateway/metadata" // what the client said of it, as JSON
+	pausedNote                 = "sandbox-gateway/paused"
+	privateNote                = "sandbox-gateway/private-traffic"
+	requestNote                = "sandbox-gateway/request" // of the create that made it
+)
+
+const (
+	stateRunning, statePaused = "running", "paused"
+	modeRunning, modeSuspend  = "Running", "Suspended"
+	// changeTime is how long the gateway tries to change a claim while the API server is away.
+	changeTime = 30 * time.Second
+	// maxMetadata bounds what a client says of a sandbox, as JSON: all annotations of an object have 256 KiB.
+	maxMetadata = 64 << 10
+)
+
+func paused(c kube.Claim) bool  { return c.Metadata.Annotations[pausedNote] == "true" }
+func private(c kube.Claim) bool { return c.Metadata.Annotations[privateNote] == "true" }
+
+// metadataOf is what the client said of a sandbox. Somebody else may have changed it.
+func metadataOf(c kube.Claim) map[string]string {
+	m := map[string]string{}
+	if text := []byte(c.Metadata.Annotations[metadataNote]); len(text) > maxMetadata || json.Unmarshal(text, &m) != nil {
+		return map[string]string{}
+	}
+	return m
+}
+
+// unsupported says what of a new sandbox cannot be had.
+func (n *newSandbox) unsupported() error {
+	switch {
+	case len(n.VolumeMounts) > 0:
+		return fail(http.StatusNotImplemented, "volumeMounts: the template says which volumes there are")
+	case n.MCP != nil:
+		return fail(http.StatusNotImplemented, "mcp: there is no gateway of MCP servers")
+	case n.IAM != nil:
+		return fail(http.StatusNotImplemented, "iam: there are no tokens of workloads")
+	case n.AutoPause:
+		return fail(http.StatusNotImplemented, "autoPause: a claim that is over is deleted; pause it before")
+	case n.Internet != nil && !*n.Internet:
+		return fail(http.StatusNotImplemented, "allow_internet_access: the cluster's NetworkPolicy says what sandboxes reach")
+	case n.Network != nil && (len(n.Network.AllowOut) > 0 || len(n.Network.DenyOut) > 0 || len(n.Network.Rules) > 0 || n.Network.EgressProxy != nil || n.Network.MaskRequestHost != ""):
+		return fail(http.StatusNotImplemented, "network: the cluster's NetworkPolicy says what sandboxes reach; only allowPublicTraffic can be asked for")
+	}
+	return nil
+}
+
+// claim makes what is to be created.
+func (g *Gateway) claim(namespace string, n newSandbox) (c kube.Claim, err error) {
+	if err := n.unsupported(); err != nil {
+		return c, err
+	}
+	if n.TemplateID == "" {
+		n.TemplateID = "base" // the SDK's
+	}
+	if !isName(n.TemplateID) {
+		return c, fail(http.StatusBadRequest, "templateID: %s is no name of a SandboxWarmPool", frontend.Short([]byte(frontend.Valid(n.TemplateID))))
+	}
+	life, err := timeout(n.Timeout)
+	if err != nil {
+		return c, err
+	}
+	if _, err := frontend.Environ(nil, n.EnvVars); err != nil {
+		return c, fail(http.StatusBadRequest, "envVars: %s", err)
+	}
+	if n.Metadata == nil {
+		n.Metadata = map[string]string{}
+	}
+	metadata, err := json.Marshal(n.Metadata)
+	if err != nil || len(metadata) > maxMetadata {
+		return c, fail(http.StatusBadRequest, "metadata: it has more than %d bytes", maxMetadata)
+	}
+	end := g.o.Clock.Now().Add(life).UTC().Truncate(time.Second)
+	c = kube.Claim{
+		Metadata: kube.Metadata{
+			Name: newID(), Namespace: namespace, Labels: map[string]string{managedLabel: managedValue},
+			Annotations: map[string]string{metadataNote: string(metadata), requestNote: newID()},
+		},
+		Spec: kube.ClaimSpec{WarmPoolRef: kube.Ref{Name: n.TemplateID}, Lifecycle: &kube.Lifecycle{ShutdownTime: &end, ShutdownPolicy: "Delete"}},
+	}
+	if n.Network != nil && n.Network.AllowPublicTraffic != nil && !*n.Network.AllowPublicTraffic {
+		c.Metadata.Annotations[privateNote] = "true"
+	}
+	return c, nil
+}
+
+// create makes a sandbox, and waits until it answers. If it does not, nothing of it is left.
+func (g *Gateway) create(q call) error {
+	var n newSandbox
+	if err := read(q.r, &n); err != nil {
+		return err
+	}
+	want, err := g.claim(q.namespace, n)
+	if err != nil {
+		return err
+	}
+	end, err := g.begin()
+	if err != nil {
+		return err
+	}
+	defer end()
+	ctx, cancel := kube.Within(q.ctx, g.o.Clock, g.o.Ready)
+	defer cancel()
+	claim, err := g.claimed(ctx, want)
+	if err == nil {
+		g.o.Logger.Info("sandbox claimed", "namespace", q.namespace, "claim", want.Metadata.Name, "pool", want.Spec.WarmPoolRef.Name)
+		claim, err = g.started(ctx, claim, n.EnvVars)
+	}
+	if err != nil {
+		g.o.Logger.Info("sandbox not started", "namespace", q.namespace, "claim", want.Metadata.Name, "err", err)
+		g.abandon(q.ctx, want)
+		return err
+	}
+	answer(q.w, http.StatusCreated, g.object(claim))
+	return nil
+}
+
+// begin counts in a claim that is waited for, unless there are too many.
+func (g *Gateway) begin() (end func(), err error) {
+	select {
+	case g.pending <- struct{}{}:
+		return func() { <-g.pending }, nil
+	default:
+		return nil, fail(http.StatusTooManyRequests, "%d sandboxes are being started: try again", maxPending)
+	}
+}
+
+// claimed creates a claim. An answer may be lost on its way: a claim of that name which we have made is ours.
+func (g *Gateway) claimed(ctx context.Context, want kube.Claim) (got kube.Claim, err error) {
+	namespace := want.Metadata.Namespace
+	err = g.o.Kube.Retry(ctx, func(ctx context.Context) error {
+		var err error
+		if got, err = g.o.Kube.CreateClaim(ctx, namespace, want); kube.Code(err) == http.StatusConflict {
+			if got, err = g.o.Kube.Claim(ctx, namespace, want.Metadata.Name); err == nil && got.Metadata.Annotations[requestNote] != want.Metadata.Annotations[requestNote] {
+				return fail(http.StatusConflict, "the id is taken: try again")
+			}
+		}
+		return err
+	})
+	if kube.Code(err) == http.StatusNotFound {
+		return got, fail(http.StatusServiceUnavailable, "the namespace of this key, or agent-sandbox, is not in the cluster")
+	}
+	if err != nil {
+		return got, g.cluster(err)
+	}
+	got.Metadata.Namespace = namespace
+	return got, nil
+}
+
+// abandon deletes what was created for nobody. When nobody waits any more it goes on for a while.
+func (g *Gateway) abandon(ctx context.Context, c kube.Claim) {
+	ctx, cancel := kube.Within(context.WithoutCancel(ctx), g.o.Clock, changeTime)
+	defer cancel()
+	err := g.o.Kube.Retry(ctx, func(ctx context.Context) error {
+		now, err := g.o.Kube.Claim(ctx, c.Metadata.Namespace, c.Metadata.Name)
+		if err != nil || now.Metadata.Annotations[requestNote] != c.Metadata.Annotations[requestNote] {
+			return err
+		}
+		return g.o.Kube.DeleteClaim(ctx, c.Metadata.Namespace, c.Metadata.Name, now.Metadata.UID)
+	})
+	if err != nil && kube.Code(err) != http.StatusNotFound {
+		g.o.Logger.Warn("a claim that nobody has is left until its end", "namespace", c.Metadata.Namespace, "claim", c.Metadata.Name, "err", err)
+	}
+}
+
+// hopeless is the status for a reason for which a claim is not ready and will not become so, or 0.
+func hopeless(reason string) int {
+	switch reason {
+	case "WarmPoolNotFound", "TemplateNotFound":
+		return http.StatusNotFound
+	case "InvalidMetadata", "EnvVarsInjectionRejected", "VolumeClaimTemplatesError":
+		return http.StatusBadRequest
+	case "ClaimExpired", "SandboxExpired":
+		return http.StatusConflict
+	case "PodFailed", "PodSucceeded":
+		return statusGone
+	}
+	return 0
+}
+
+// started waits until a claim's pod answers, and gives it its token. seen is the claim as it was when it was told to start.
+func (g *Gateway) started(ctx context.Context, seen kube.Claim, envs map[string]string) (kube.Claim, error) {
+	claim, err := g.store(seen.Metadata.Namespace).Wait(ctx, seen, func(c kube.Claim) (bool, error) {
+		ready, why := c.Ready()
+		if _, ok := c.PodIP(); ready && ok {
+			return true, nil
+		}
+		if status := hopeless(why.Reason); status != 0 && why.Status == "False" {
+			return false, fail(status, "the sandbox does not start: %s: %s", why.Reason, why.Message)
+		}
+		return false, nil
+	})
+	claim.Metadata.Namespace = seen.Metadata.Namespace
+	switch {
+	case errors.Is(err, kube.ErrGone):
+		return claim, fail(http.StatusConflict, "the sandbox was deleted by somebody else before it was ready")
+	case errors.Is(err, context.DeadlineExceeded):
+		return claim, g.late(ctx, claim)
+	case err != nil:
+		return claim, err
+	}
+	if err := g.initialise(ctx, claim, envs); err != nil {
+		return claim, err
+	}
+	return claim, nil
+}
+
+// late says why a claim is not ready in time: what its condition says, and the last warning about it.
+func (g *Gateway) late(ctx context.Context, c kube.Claim) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), syncTime)
+	defer cancel()
+	if now, err := g.o.Kube.Claim(ctx, c.Metadata.Namespace, c.Metadata.Name); err == nil {
+		now.Metadata.Namespace, c = c.Metadata.Namespace, now
+	}
+	_, why := c.Ready()
+	text := "nothing is said of it: is the controller of agent-sandbox running?"
+	if why.Reason != "" {
+		text = why.Reason + ": " + why.Message
+	}
+	for _, o := range c.Status.Conditions {
+		if o.Type == "PodScheduled" && o.Status == "False" {
+			text += "; " + o.Reason + ": " + o.Message
+		}
+	}
+	names := []string{c.Metadata.Name}
+	if name := c.Status.Sandbox.Name; name != "" && name != c.Metadata.Name {
+		names = append(names, name) // the Sandbox's, and its pod's
+	}
+	var last kube.Event
+	for _, name := range names {
+		events, err := g.o.Kube.Events(ctx, c.Metadata.Namespace, name)
+		if err != nil {
+			g.o.Logger.Warn("events", "namespace", c.Metadata.Namespace, "name", name, "err", err)
+			continue
+		}
+		for _, e := range events {
+			if e.Type == "Warning" && !e.Last.Before(last.Last) {
+				last = e
+			}
+		}
+	}
+	if last.Reason != "" {
+		text += "; " + last.Reason + ": " + last.Message
+	}
+	return fail(http.StatusGatewayTimeout, "the sandbox was not ready within %v: %s", g.o.Ready, text)
+}
+
+// change changes a claim of a tenant's, also if the API server is away for a while.
+func (g *Gateway) change(ctx context.Context, namespace, id string, f func(kube.Claim) (map[string]any, error)) (out kube.Claim, err error) {
+	if !isID(id) {
+		return out, notFound(id)
+	}
+	ctx, cancel := kube.Within(ctx, g.o.Clock, changeTime)
+	defer cancel()
+	err = g.o.Kube.Retry(ctx, func(ctx context.Context) error {
+		out, err = g.o.Kube.ChangeClaim(ctx, namespace, id, func(c kube.Claim) (map[string]any, error) {
+			if c.Metadata.Labels[managedLabel] != managedValue {
+				return nil, notFound(id)
+			}
+			return f(c)
+		})
+		return err
+	})
+	out.Metadata.Namespace = namespace
+	if kube.Code(err) == http.StatusNotFound {
+		return out, notFound(id)
+	}
+	if err != nil {
+		return out, g.cluster(err)
+	}
+	return out, nil
+}
+
+// expires is the patch that says when a claim ends; zero: never.
+func expires(at time.Time) map[string]any {
+	var end any
+	if !at.IsZero() {
+		end = at.UTC().Truncate(time.Second).Format(time.RFC3339)
+	}
+	return map[string]any{"spec": map[string]any{"lifecycle": map[string]any{"shutdownTime": end}}}
+}
+
+// note adds an annotation to a patch, or takes it off.
+func note(patch map[string]any, name string, value any) map[string]any {
+	patch["metadata"] = map[string]any{"annotations": map[string]any{name: value}}
+	return patch
+}
+
+// setMode tells a claim's Sandbox whether to have a pod.
+func (g *Gateway) setMode(ctx context.Context, c kube.Claim, mode string) error {
+	if c.Status.Sandbox.Name == "" {
+		return fail(http.StatusConflict, "the sandbox has not started yet: try again")
+	}
+	ctx, cancel := kube.Within(ctx, g.o.Clock, changeTime)
+	defer cancel()
+	err := g.o.Kube.Retry(ctx, func(ctx context.Context) error {
+		return g.o.Kube.SetMode(ctx, c.Metadata.Namespace, c.Status.Sandbox.Name, mode)
+	})
+	if kube.Code(err) == http.StatusNotFound {
+		return notFound(c.Metadata.Name)
+	}
+	if err != nil {
+		return g.cluster(err)
+	}
+	return nil
+}
+
+// pause gives a sandbox's pod up, and keeps its volumes. It has no end then. Where an earlier pause has got half of the way, this one goes on.
+func (g *Gateway) pause(q call) error {
+	end, err := g.begin()
+	if err != nil {
+		return err
+	}
+	defer end()
+	c, err := g.change(q.ctx, q.namespace, q.id, func(c kube.Claim) (map[string]any, error) {
+		ready, _ := c.Ready()
+		switch {
+		case paused(c) && !ready:
+			return nil, fail(http.StatusConflict, "the sandbox is paused already")
+		case paused(c):
+			return nil, nil
+		case c.Status.Sandbox.Name == "":
+			return nil, fail(http.StatusConflict, "the sandbox has not started yet: try again")
+		}
+		return note(expires(time.Time{}), pausedNote, "true"), nil
+	})
+	if err == nil {
+		err = g.setMode(q.ctx, c, modeSuspend)
+	}
+	if err != nil {
+		return err
+	}
+	ctx, cancel := kube.Within(q.ctx, g.o.Clock, g.o.Ready)
+	defer cancel()
+	_, err = g.store(q.namespace).Wait(ctx, c, func(c kube.Claim) (bool, error) {
+		ready, _ := c.Ready()
+		return !ready && len(c.Status.Sandbox.PodIPs) == 0, nil
+	})
+	switch {
+	case errors.Is(err, kube.ErrGone):
+		return notFound(q.id)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fail(http.StatusGatewayTimeout, "the sandbox's pod has not ended within %v: it will be paused then", g.o.Ready)
+	case err != nil:
+		return err
+	}
+	q.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// connect starts a paused sandbox again, and lets one live longer.
+func (g *Gateway) connect(q call) error {
+	var m struct {
+		Timeout *int64 `json:"timeout"`
+	}
+	if err := read(q.r, &m); err != nil {
+		return err
+	}
+	life, err := timeout(m.Timeout)
+	if err != nil {
+		return err
+	}
+	end, err := g.begin()
+	if err != nil {
+		return err
+	}
+	defer end()
+	was := false
+	c, err := g.change(q.ctx, q.namespace, q.id, func(c kube.Claim) (map[string]any, error) {
+		was = paused(c)
+		until := g.o.Clock.Now().Add(life)
+		if before := c.Expires(); !was && before.After(until) {
+			until = before // nobody who connects shortens it
+		}
+		return note(expires(until), pausedNote, nil), nil
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := kube.Within(q.ctx, g.o.Clock, g.o.Ready)
+	defer cancel()
+	if ready, _ := c.Ready(); was || !ready { // an earlier connect may have got half of the way
+		if err := g.setMode(ctx, c, modeRunning); err != nil {
+			return err
+		}
+	}
+	if c, err = g.started(ctx, c, nil); err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if was {
+		status = http.StatusCreated
+	}
+	answer(q.w, status, g.object(c))
+	return nil
+}
