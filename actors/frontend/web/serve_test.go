@@ -211,7 +211,11 @@ func TestServeEndsNow(t *testing.T) {
 
 func TestBody(t *testing.T) {
 	url, _ := served(t, Listening{}, func(w http.ResponseWriter, r *http.Request) {
-		b, err := io.ReadAll(Body(w, r, 10, 50*time.Millisecond))
+		pause := time.Minute
+		if r.URL.Path == "/slow" {
+			pause = 50 * time.Millisecond
+		}
+		b, err := io.ReadAll(Body(w, r, 10, pause))
 		var long *http.MaxBytesError
 		switch {
 		case errors.As(err, &long):
@@ -227,10 +231,14 @@ func TestBody(t *testing.T) {
 	defer end.Close()
 	go func() { _, _ = end.Write([]byte("1")) }()
 	for _, c := range []struct {
+		path   string
 		body   io.Reader
 		status int
-	}{{strings.NewReader("0123456789"), 200}, {strings.NewReader("0123456789x"), 413}, {io.MultiReader(strings.NewReader("0123456789"), strings.NewReader("x")), 413}, {pending, 408}} {
-		a, err := client.Post(url, "text/plain", c.body)
+	}{
+		{"/", strings.NewReader("0123456789"), 200}, {"/", strings.NewReader("0123456789x"), 413}, {"/", io.MultiReader(strings.NewReader("0123456789"), strings.NewReader("x")), 413},
+		{"/slow", pending, 408},
+	} {
+		a, err := client.Post(url+c.path, "text/plain", c.body)
 		must(t, err)
 		_ = a.Body.Close()
 		if a.StatusCode != c.status {
