@@ -8,6 +8,10 @@
 // and has a person decide the rest: the flow is held meanwhile, equal questions
 // are asked once, no answer in time means no.
 //
+// "pod" and "pod-ask" are for guests in this program's own network namespace, whose sockets reach what the namespace does. Somebody else has to
+// see to what is decided (fsbridge/mediate). "pod" without rules decides as "open" does, and with rules as "allowlist"; "pod-ask" decides as "ask". Programs
+// ask the namespace's own DNS servers ([Options].Resolvers), so rules cannot be about names ([InPod]).
+//
 // # Rules
 //
 // A rule is [tcp/|udp/|icmp/]HOST[:PORT[-PORT]]. HOST is an IP address, a CIDR

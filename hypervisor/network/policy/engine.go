@@ -52,6 +52,8 @@ type Question struct {
 	Domain string
 	// Source is the guest's end of the first flow that waits, for people.
 	Source netip.AddrPort
+	// PID is the process that asks, as the host numbers it; 0: Source says who it is.
+	PID int
 }
 
 // Answer is a person's decision.
@@ -73,6 +75,8 @@ type Options struct {
 	Rules []Rule
 	// Denied are rules for what no mode, rule or person allows.
 	Denied []Rule
+	// Resolvers are the DNS servers that a guest in our own network namespace asks: port 53 of them is allowed, unless a rule denies it.
+	Resolvers []netip.Addr
 
 	Ask AskFunc
 	// AskTimeout is how long a question may stay open; 0 means 2 minutes.
@@ -100,8 +104,9 @@ type Options struct {
 
 // Engine decides. Its methods are safe for concurrent use.
 type Engine struct {
-	o   Options
-	log *slog.Logger
+	o       Options
+	decides Mode // Open, Allowlist, Ask or Disabled
+	log     *slog.Logger
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -134,8 +139,12 @@ func New(o Options) (*Engine, error) {
 	if _, err := ParseMode(string(o.Mode)); err != nil {
 		return nil, err
 	}
-	if o.Mode == Ask && o.Ask == nil {
+	decides := o.Mode.decides(o.Rules)
+	if decides == Ask && o.Ask == nil {
 		return nil, errors.New("policy: mode ask, and nobody to ask")
+	}
+	if err := InPod(o.Mode, o.Rules, o.Denied); err != nil {
+		return nil, err
 	}
 	setDefault(&o.AskTimeout, 2*time.Minute)
 	setDefault(&o.MaxPending, 64)
@@ -153,7 +162,7 @@ func New(o Options) (*Engine, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	e := &Engine{o: o, log: o.Log, pending: map[string]*question{}}
+	e := &Engine{o: o, decides: decides, log: o.Log, pending: map[string]*question{}}
 	e.learnt.max, e.decided.max = o.MaxRemembered, o.MaxRemembered
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	return e, nil
@@ -232,13 +241,13 @@ func (e *Engine) lookup(name string) Verdict {
 	case e.closed:
 		v.Action, v.Rule = Deny, "closed"
 		return v
-	case e.o.Mode == Disabled:
+	case e.decides == Disabled:
 		v.Action, v.Rule = Deny, string(Disabled)
 		return v
 	case denied:
 		v.Action, v.Rule = Deny, why
 		return v
-	case e.o.Mode == Open:
+	case e.decides == Open:
 		v.Rule = string(Open)
 		return v
 	}
@@ -252,7 +261,7 @@ func (e *Engine) lookup(name string) Verdict {
 		return old
 	}
 	v.Action, v.Rule = Deny, notListed
-	if e.o.Mode == Ask {
+	if e.decides == Ask {
 		v.Action, v.Rule = Undecided, ""
 	}
 	return v
@@ -309,11 +318,14 @@ func (e *Engine) Learn(v Verdict, addrs []netip.Addr, ttl time.Duration) []netip
 // decide is the order of the checks. Called with the engine locked.
 func (e *Engine) decide(t Target, now time.Time) Verdict {
 	a := t.Address.Addr()
-	if e.closed || e.o.Mode == Disabled || !a.IsValid() {
+	if e.closed || e.decides == Disabled || !a.IsValid() {
 		return Verdict{Action: Deny, Rule: string(Disabled)}
 	}
 	if why, ok := e.deniedFlow(a, t, now); ok {
 		return Verdict{Action: Deny, Rule: why}
+	}
+	if e.resolves(t, a) {
+		return Verdict{Action: Allow, Rule: byResolver}
 	}
 	e.refreshOwn(now)
 	if within, why, ok := e.guarded(a); ok {
@@ -322,9 +334,9 @@ func (e *Engine) decide(t Target, now time.Time) Verdict {
 				return Verdict{Action: Allow, Rule: r.text}
 			}
 		}
-		return Verdict{Action: Deny, Rule: byProtection + why}
+		return Verdict{Action: Deny, Rule: e.protects() + why}
 	}
-	if e.o.Mode == Open {
+	if e.decides == Open {
 		return Verdict{Action: Allow, Rule: string(Open)}
 	}
 	for _, r := range e.o.Rules {
@@ -338,7 +350,7 @@ func (e *Engine) decide(t Target, now time.Time) Verdict {
 	if v, ok := e.decided.get(Question{Target: t}.Subject(), now); ok {
 		return v
 	}
-	if e.o.Mode == Ask {
+	if e.decides == Ask {
 		return Verdict{Action: Undecided}
 	}
 	return Verdict{Action: Deny, Rule: notListed}

@@ -25,15 +25,17 @@ const (
 	Open      Mode = "open"
 	Allowlist Mode = "allowlist"
 	Ask       Mode = "ask"
+	Pod       Mode = "pod"
+	PodAsk    Mode = "pod-ask"
 )
 
 // ParseMode returns the mode of that name; an error wraps [ErrSyntax].
 func ParseMode(s string) (Mode, error) {
 	switch m := Mode(s); m {
-	case Disabled, Open, Allowlist, Ask:
+	case Disabled, Open, Allowlist, Ask, Pod, PodAsk:
 		return m, nil
 	}
-	return "", fmt.Errorf("%w: network policy %q: use disabled, open, allowlist or ask", ErrSyntax, s)
+	return "", fmt.Errorf("%w: network policy %q: use disabled, open, allowlist, ask, pod or pod-ask", ErrSyntax, s)
 }
 
 // Protocol is the kind of a flow.
