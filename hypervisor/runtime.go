@@ -136,6 +136,9 @@ type Mediation struct {
 	// Overlays are the paths inside, free of symlinks, of overlays that do not lie over gates. The guest may change everything in them, but the kernel renames
 	// no directory there that the host has.
 	Overlays []string
+	// Shared says that the guest's sockets are in this program's network namespace: connections are answered as [Config].Network decides, and with Datagrams
+	// each datagram that can name where it goes.
+	Shared, Datagrams bool
 }
 
 // Share is one working folder of the guest.
@@ -201,6 +204,9 @@ type Config struct {
 	// the caller's.
 	Network *policy.Engine
 }
+
+// InPod tells whether the guest is to be in this program's own network namespace.
+func (c Config) InPod() bool { return c.Network != nil && c.Network.Mode().InPod() }
 
 // StepsVariable names, inside, the socket of [Config].Inside.
 const StepsVariable = "SANDBOX_STEPS"

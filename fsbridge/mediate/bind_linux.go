@@ -2,7 +2,6 @@ package mediate
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -19,7 +18,10 @@ func (c *call) bind() answer {
 	if size <= 2 || size > uint64(len(raw)) || c.memory(1, raw[:size]) != 0 {
 		return native
 	}
-	if binary.NativeEndian.Uint16(raw[:]) != unix.AF_UNIX || raw[2] == 0 {
+	switch f := family(raw[:size]); {
+	case c.s.guest.Network != nil && (f == unix.AF_INET || f == unix.AF_INET6):
+		return c.bindInet(raw[:size])
+	case f != unix.AF_UNIX || raw[2] == 0:
 		return native
 	}
 	path := raw[2:size]

@@ -18,12 +18,14 @@ const atCwd = unix.AT_FDCWD
 
 // call is one system call that is being answered, and what its worker needs for it.
 type call struct {
-	s        *Server
-	worker   *worker
-	waits    func() // another worker is to answer others meanwhile; a field, because the handlers lead to it and it leads to them
-	index    uint64 // of the worker, from 1 on: [vfs.Request.ID]
-	identity threadIdentity
-	stay     notify.Stay
+	s      *Server
+	worker *worker
+	waits  func() // another worker is to answer others meanwhile; a field, because the handlers lead to it and it leads to them
+	// waitsForAnswer says that somebody has to decide: others are answered, and it is looked whether the caller is still there. A field for the same reason.
+	waitsForAnswer func()
+	index          uint64 // of the worker, from 1 on: [vfs.Request.ID]
+	identity       threadIdentity
+	stay           notify.Stay
 
 	n      notify.Notification
 	th     *callerThread // the caller, pinned, or nil

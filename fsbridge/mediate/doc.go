@@ -107,6 +107,20 @@
 //
 // What a call costs, and the floor of each workload, docs/performance.md tells.
 //
+// # Sockets
+//
+// A guest may be in this program's network namespace ([Guest].Network). Landlock then refuses every connection by TCP that a thread inside makes, and abstract
+// sockets of others, whatever we answer. So connect(2) comes here. We copy the address once, ask [Network], and connect a copy of the caller's socket to what we have copied; no TCP is answered with
+// CONTINUE, and what is answered so (unix sockets, datagrams) Landlock has the last word about, whatever descriptor and address have become. Where datagrams are decided about ([Guest].Datagrams), nothing that can name
+// a destination is answered with CONTINUE: neither connect, sendto, sendmsg nor sendmmsg, of any kind of socket, because Landlock does not know datagrams and another thread could exchange the descriptor. So we also send
+// what goes over unix sockets and netlink, with the descriptors in it.
+//
+// The loopback, and other addresses of the namespace, are not [Network]'s alone to decide: what a program inside listens at is the guest's. We bind such sockets ourselves and remember their
+// inodes (ownSockets), and look in the kernel's table who listens at a port. A caller that waits for the other end has a thread of ours, of which at most half do that; it is looked at
+// now and then whether the caller is still there, and whether it has a signal to handle.
+//
+// Where the guest's descriptors cannot be copied (a filter without pidfd_getfd), the filter sends socket(2) of TCP, too: we make the socket, and keep a copy until it has connected or has a port (keptSockets).
+//
 // # Known differences
 //
 // While a thread gets a descriptor it may be allowed one processor only (internal/notify, Near).
@@ -139,6 +153,9 @@
 //	statfs fstatfs                                         -
 //	bind                                                   -
 //	umask                                                  -
+//	connect                                                - (with [Guest].Network)
+//	sendto sendmsg sendmmsg                                - (with [Guest].Datagrams; sendto with an address)
+//	socket                                                 - (of IP, where there is no network; of TCP, where we make it)
 //	kill, of signal 0 alone                                - (whether a process is there: see [Options].Outside)
 //
 //	amd64 only                                             test

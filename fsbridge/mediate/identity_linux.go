@@ -1,6 +1,7 @@
 package mediate
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -127,6 +128,23 @@ func (id *threadIdentity) Owner(workload bool) {
 	}
 	if id.differs {
 		_, _, _ = unix.RawSyscall(unix.SYS_SETFSUID, uintptr(uid), 0, 0)
+	}
+}
+
+// Peer makes the thread the workload for whoever is connected to and asks who that was (SO_PEERCRED), and on file systems; with false, that ends. It must not be used between Workload and Starter.
+func (id *threadIdentity) Peer(workload bool) {
+	if !id.differs {
+		return
+	}
+	uid, gid := id.euid, id.egid
+	if workload {
+		uid, gid = id.uid, id.gid
+	}
+	const same = ^uintptr(0)
+	_, _, egid := unix.RawSyscall(unix.SYS_SETRESGID, same, uintptr(gid), same)
+	_, _, euid := unix.RawSyscall(unix.SYS_SETRESUID, same, uintptr(uid), same)
+	if !workload && (egid != 0 || euid != 0) {
+		panic(errors.Join(egid, euid)) // the saved ids are the starter's: nothing is in the way
 	}
 }
 

@@ -34,10 +34,14 @@ type Guest struct {
 	// Overlays are paths inside of overlays, free of symlinks, whose lower layers the kernel does not rename directories of. The workload
 	// may change everything in them. None lies over what holds anybody up until a person has decided.
 	Overlays []string
+	// Network decides about the guest's connections; nil: it has a network namespace of its own, or no sockets.
+	Network Network
+	// Datagrams says that the filter sends each datagram that can name where it goes: Network decides about those, too.
+	Datagrams bool
 }
 
-// close closes the guest's files.
-func (g *Guest) close() error {
+// Close closes the guest's files.
+func (g *Guest) Close() error {
 	errs := []error{g.Listener.Close(), g.Root.Close()}
 	for _, w := range g.Ways {
 		errs = append(errs, w.Close())

@@ -33,7 +33,7 @@ func (*Server) Add(view, grants *os.File, _ vfs.Options) (*Folder, error) {
 
 // Serve returns errors.ErrUnsupported.
 func (*Server) Serve(g Guest) error {
-	return errors.Join(errors.ErrUnsupported, g.close())
+	return errors.Join(errors.ErrUnsupported, g.Close())
 }
 
 // Figures are none.

@@ -36,6 +36,10 @@ type Server struct {
 
 	relocating sync.Mutex // see renameOverlaid
 
+	bound   ownSockets
+	kept    keptSockets
+	awaited atomic.Int32 // callers that wait for the other end of a socket
+
 	mu      sync.Mutex // of what follows
 	serving bool
 	closed  bool
@@ -95,10 +99,10 @@ func (s *Server) Serve(g Guest) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.serving || s.closed {
-		return errors.Join(errors.New("mediate: the server serves already"), g.close())
+		return errors.Join(errors.New("mediate: the server serves already"), g.Close())
 	}
 	if err := s.prepare(g); err != nil {
-		return errors.Join(err, g.close())
+		return errors.Join(err, g.Close())
 	}
 	s.serving, s.guest = true, g
 	s.leader = s.hire()
@@ -171,8 +175,9 @@ func (s *Server) free() {
 		f.free()
 	}
 	s.threads.Close()
+	s.kept.close()
 	if s.serving {
-		_ = s.guest.close()
+		_ = s.guest.Close()
 		rawClose(s.stop)
 	}
 }
@@ -232,7 +237,7 @@ const maxWorkers = 512
 func (s *Server) hire() *worker {
 	w := &worker{s: s, turn: make(chan struct{}, 1)}
 	w.call.s, w.call.worker, w.call.index = s, w, uint64(s.hired+1)
-	w.call.waits, w.call.alive = func() { s.handOver(w) }, w.call.valid
+	w.call.waits, w.call.alive, w.call.waitsForAnswer = func() { s.handOver(w) }, w.call.valid, func() { s.hold(w.call.index) }
 	s.workers[s.hired].Store(w)
 	s.hired++
 	s.live++

@@ -80,10 +80,15 @@ func table() *[maxSyscall]handler {
 		unix.SYS_BIND:  (*call).bind,
 		unix.SYS_UMASK: (*call).setsUmask,
 
+		unix.SYS_CONNECT:  (*call).connect,
+		unix.SYS_SENDTO:   (*call).sendTo,
+		unix.SYS_SENDMSG:  (*call).sendMessage,
+		unix.SYS_SENDMMSG: (*call).sendMessages,
+
 		unix.SYS_KILL: (*call).isThere,
 
 		unix.SYS_PTRACE:  (*call).refuseTracing,
-		unix.SYS_SOCKET:  (*call).refuseSocket,
+		unix.SYS_SOCKET:  (*call).socketCall,
 		unix.SYS_SECCOMP: (*call).refuseListener,
 	}
 	addOld(&t)
@@ -94,6 +99,14 @@ func table() *[maxSyscall]handler {
 func (c *call) refuseTracing() answer {
 	c.s.figures.Traced()
 	return failed(unix.EPERM)
+}
+
+// socketCall answers socket(2), which comes here where there is no network, and where we make sockets.
+func (c *call) socketCall() answer {
+	if c.s.guest.Network != nil {
+		return c.makeSocket()
+	}
+	return c.refuseSocket()
 }
 
 // refuseSocket refuses socket(2), which comes here only for a network that there is not: that can be told, too.
