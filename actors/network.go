@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -38,14 +39,22 @@ func (s *Session) connectable() error {
 	if s.cfg.Runtime == nil || n.Mode == "" || n.Mode == policy.Disabled {
 		return nil
 	}
+	var resolvers []netip.Addr
+	if n.Mode.InPod() {
+		conf, _ := os.ReadFile(resolvConf) // without one, programs ask this machine
+		resolvers = policy.Nameservers(string(conf))
+	}
 	e, err := policy.New(policy.Options{
-		Mode: n.Mode, Rules: n.Allow, Denied: n.Deny, Ask: s.askNetwork, AskTimeout: networkQuestionTime, OnEvent: s.networkEvent,
+		Mode: n.Mode, Rules: n.Allow, Denied: n.Deny, Resolvers: resolvers, Ask: s.askNetwork, AskTimeout: networkQuestionTime, OnEvent: s.networkEvent,
 		Log: s.cfg.Logger.With("component", "network"),
 	})
 	if err != nil {
 		return err
 	}
 	s.net.engine = e
+	if n.Mode.InPod() {
+		s.mediation.Decide(&podNetwork{engine: e})
+	}
 	s.tree.Node(s.path("network")).SetLive(func(n *supervision.Snapshot) {
 		n.State = string(e.Mode())
 		n.Facts = map[string]string{
@@ -121,6 +130,9 @@ func (s *Session) connecting(q policy.Question) []messages.Process {
 	protocol := string(q.Target.Protocol)
 	if q.Lookup {
 		protocol = string(policy.UDP)
+	}
+	if q.PID != 0 {
+		return processes(gate.NewProcessReader().Of(q.PID))
 	}
 	if !ok || !q.Source.IsValid() || q.Target.Protocol == policy.ICMP {
 		return nil

@@ -13,8 +13,10 @@ const (
 	hostPlaces = "only the jail has places of the host; here commands write to the host itself"
 	ownMetal   = "the machine has devices of its own"
 	apart      = "nothing inside reaches a socket outside there"
+	unjudged   = "with FUSE nobody answers connections, and commands would reach the sandbox's own services"
+	ownCard    = "a machine has a network card of its own"
 	hostNet    = "it leaves commands the host's network"
-	noNet      = "behind Landlock there is no network at all"
+	noNet      = "behind Landlock there is no network but a pod's (--network pod)"
 	limited    = "only the jail has limits"
 	metadata   = "the mediated bridge shows a folder's own metadata"
 	uncounted  = "with the mediated bridge programs write by themselves, and limits.folders counts each write"
@@ -130,8 +132,16 @@ func networkFeatures() []Feature {
 		{Name: "no network", What: "commands reach no network", Wishes: value("network", "network.policy", "disabled"), On: on(yes(), yes(), yes(), laxer(hostNet))},
 		{Name: "network policy", What: "rules, or a person, decide what commands reach", Wishes: value("network", "network.policy", "allowlist", "ask"), On: on(yes(), no(noNet), yes(), laxer(hostNet))},
 		{Name: "open network", What: "commands reach everything but the host's own services", Wishes: value("network", "network.policy", "open"), On: on(yes(), no(noNet), yes(), provided("the host's own services too"))},
-		{Name: "allowed hosts", What: "hosts that a network policy allows unasked", Wishes: by("allow-host", "network.allow"), Tuning: true, On: on(yes(), no(noNet), yes(), laxer(hostNet))},
-		{Name: "denied hosts", What: "hosts that nobody allows", Wishes: by("deny-host", "network.deny"), On: on(yes(), provided("there is no network"), yes(), laxer(hostNet))},
+		{
+			Name: "pod network", What: "commands reach what the network namespace of the program reaches, but its own services", Wishes: value("network", "network.policy", "pod"),
+			On: [setups]Answer{yes(), no(unjudged), yes(), no(ownCard), no(ownCard), provided("the host's own services too")},
+		},
+		{
+			Name: "pod network policy", What: "of what the network namespace of the program reaches, rules or a person decide", Wishes: value("network", "network.policy", "pod-ask"),
+			On: [setups]Answer{yes(), no(unjudged), provided("where a container's filter of system calls lets descriptors be copied (pidfd_getfd)"), no(ownCard), no(ownCard), laxer(hostNet)},
+		},
+		{Name: "allowed hosts", What: "hosts that a network policy allows unasked", Wishes: by("allow-host", "network.allow"), Tuning: true, On: on(yes(), provided("addresses, with --network pod"), yes(), laxer(hostNet))},
+		{Name: "denied hosts", What: "hosts that nobody allows", Wishes: by("deny-host", "network.deny"), On: on(yes(), provided("there is no network but a pod's"), yes(), laxer(hostNet))},
 		{Name: "published ports", What: "the host connects to ports of commands", Wishes: by("publish", "network.publish"), On: on(yes(), no("no port can be published: "+noNet), yes(), no("no port can be published: "+hostNet))},
 		{Name: "injected headers", What: "a header with a secret is added outside", Wishes: by("inject", "network.inject"), On: on(yes(), no("no header can be added: "+noNet), yes(), no("no header can be added: "+hostNet))},
 	}

@@ -25,7 +25,7 @@ func (c Remote) Network(ctx context.Context) (NetworkStatus, error) {
 // NetworkStatus is the network of a session's commands at a moment.
 type NetworkStatus struct {
 	At time.Time `json:"at"`
-	// Mode is the policy's: "disabled", "allowlist", "ask" or "open"; or "host": nothing is between the commands and
+	// Mode is the policy's: "disabled", "allowlist", "ask", "open", "pod" or "pod-ask"; or "host": nothing is between the commands and
 	// the host's network.
 	Mode string `json:"mode"`
 	// Allow and Deny are the rules that the session was started with.

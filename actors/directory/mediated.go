@@ -18,6 +18,7 @@ import (
 type Mediation struct {
 	log     *slog.Logger
 	outside func(pid int) bool
+	network mediate.Network // decides for guests that share our network namespace; nil: there is none
 
 	mu     sync.Mutex
 	server *mediate.Server // nil until the first folder of a start, and after End
@@ -27,6 +28,9 @@ type Mediation struct {
 func NewMediation(log *slog.Logger, outside func(pid int) bool) *Mediation {
 	return &Mediation{log: log.With("component", "fs_backend"), outside: outside}
 }
+
+// Decide has somebody decide about the connections of guests that are in this program's network namespace. It is called before the first guest.
+func (m *Mediation) Decide(n mediate.Network) { m.network = n }
 
 // add makes the bridge of a folder. It takes the files over, also on error.
 func (m *Mediation) add(t hypervisor.Transport, o vfs.Options) (fsbridge.Bridge, error) {
@@ -53,9 +57,16 @@ func (m *Mediation) Serve(g hypervisor.Mediation) error {
 	if m.server == nil {
 		m.server = mediate.New(mediate.Options{Logger: m.log, Outside: m.outside}) // a guest without folders
 	}
-	return m.server.Serve(mediate.Guest{
+	to := mediate.Guest{
 		Listener: g.Listener, Root: g.Root, UID: g.UID, GID: g.GID, Unmounted: g.Unmounted, Own: g.Own, Ways: g.Ways, Overlays: g.Overlays,
-	})
+	}
+	if g.Shared {
+		if m.network == nil {
+			return errors.Join(errors.New("nobody decides about this guest's connections"), to.Close())
+		}
+		to.Network, to.Datagrams = m.network, g.Datagrams
+	}
+	return m.server.Serve(to)
 }
 
 // Refused is how often the guest has tried to trace a process, to have a socket of a network, a filter with a listener, and a call of a program of 32 bits, and may not.

@@ -19,7 +19,7 @@ func Weaker() []string {
 		"the processes of this machine are visible, with their command lines",
 		"names, sizes and times of all files are visible, also of hidden ones; their contents are not",
 		"what is new directly in a directory that holds something hidden, such as the home directory, cannot be read",
-		"there is no network, not even a loopback, and there are no unix sockets but pairs",
+		"there is no network but a pod's (--network pod), without it not even a loopback, and there are no unix sockets but pairs",
 		"only TMPDIR is writable beside the folders: not /tmp, not /dev/shm, not the home directory, no caches",
 		"terminals made inside cannot be opened (tmux, script)",
 		"limits of memory, processors and processes are not kept",

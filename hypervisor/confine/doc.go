@@ -12,7 +12,7 @@
 //     changed, made, removed or renamed, except in one directory of the guest's own, which
 //     TMPDIR names. Signals, tracing and abstract sockets do not leave the domain.
 //   - a seccomp filter ([filters.Confined]): that of a mediated jail; no sockets but
-//     netlink and pairs, no System V or POSIX queues, no ioctl but known ones.
+//     netlink and pairs (in a pod, [hypervisor.Config.InPod], TCP and UDP as well, whose connections the supervisor makes), no System V or POSIX queues, no ioctl but known ones.
 //   - a bounding set of capabilities that is empty, and no_new_privs.
 //
 // The working folders are mediated (package fsbridge/mediate). They are no mounts: Landlock

@@ -15,6 +15,7 @@ import (
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/filters"
 	"github.com/codeagent/sandbox/hypervisor/jail"
 	"github.com/codeagent/sandbox/hypervisor/remote"
 )
@@ -26,6 +27,7 @@ type guest struct {
 	folders  []string
 	own      *own
 	hidden   []string
+	sharing  filters.Sharing // of this program's network namespace
 	warnings []string
 	began    time.Time
 
@@ -57,6 +59,7 @@ const stopGrace = 2 * time.Second
 func (g *guest) serve() error {
 	m := hypervisor.Mediation{
 		Listener: g.birth.listener, UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Unmounted: true, Own: g.own.path,
+		Shared: g.sharing != filters.NotShared, Datagrams: g.sharing == filters.SharedDatagrams,
 	}
 	if g.cfg.Mediate == nil { // without folders: what would change something fails (ENOSYS)
 		return m.Listener.Close()
@@ -148,6 +151,9 @@ func (g *guest) Facts() map[string]string {
 		"weaker":     strings.Join(Weaker(), "; "),
 		"debug":      strconv.FormatBool(g.cfg.Debug),
 		"started_at": g.began.Format(time.RFC3339),
+	}
+	if g.sharing != filters.NotShared {
+		f["network"] = fmt.Sprintf("this program's own (policy %s)", g.cfg.Network.Mode())
 	}
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {

@@ -36,7 +36,7 @@ func TestW1Proven(t *testing.T) {
 		{func(r *ruleset) { r.allow(folder, kept) }, folder + " can be written"},
 		{func(r *ruleset) {}, "executing the shim"}, // which is not there
 	} {
-		r, err := newRuleset(handled)
+		r, err := newRuleset(handled, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,8 +53,9 @@ type ruleset struct {
 	err    error
 }
 
-func newRuleset(access uint64) (*ruleset, error) {
-	set, err := filters.NewRuleset(filters.LandlockSettings{Files: access, TCP: true, Inside: true})
+// newRuleset makes an empty set. Without sockets nobody uses TCP; with those of this program's network namespace, the supervisor connects.
+func newRuleset(access uint64, sockets bool) (*ruleset, error) {
+	set, err := filters.NewRuleset(filters.LandlockSettings{Files: access, TCP: !sockets, Remote: sockets, Inside: true})
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func (d *domains) close() {
 }
 
 // newDomains works out the rules for these folders. dir is the guest's directory.
-func newDomains(folders []string, dir string, hidden []string) (_ *domains, err error) {
+func newDomains(folders []string, dir string, hidden []string, sockets bool) (_ *domains, err error) {
 	if err := apart(folders, hidden); err != nil {
 		return nil, err
 	}
@@ -129,7 +130,7 @@ func newDomains(folders []string, dir string, hidden []string) (_ *domains, err 
 			d.close()
 		}
 	}()
-	if d.shim, err = newRuleset(handled); err != nil {
+	if d.shim, err = newRuleset(handled, sockets); err != nil {
 		return nil, err
 	}
 	d.shim.allowAround(hidden)
@@ -141,7 +142,7 @@ func newDomains(folders []string, dir string, hidden []string) (_ *domains, err 
 		d.shim.allow(path, device)
 	}
 	// A terminal may be this user's own, on which he answers questions.
-	if d.commands, err = newRuleset(filters.LandlockRead | unix.LANDLOCK_ACCESS_FS_WRITE_FILE); err != nil {
+	if d.commands, err = newRuleset(filters.LandlockRead|unix.LANDLOCK_ACCESS_FS_WRITE_FILE, sockets); err != nil {
 		return nil, err
 	}
 	d.commands.everything("/", terminals)

@@ -75,7 +75,7 @@ func (r *Runtime) Probe(ctx context.Context) error {
 
 // Start implements [hypervisor.Runtime].
 func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.Guest, error) {
-	if cfg.Network != nil {
+	if cfg.Network != nil && !cfg.InPod() {
 		return nil, hypervisor.ErrNetwork
 	}
 	if cfg.UID > 0 && cfg.UID != os.Getuid() || cfg.GID > 0 && cfg.GID != os.Getgid() {
@@ -88,6 +88,15 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 		return nil, hypervisor.Unavailable(fmt.Errorf("landlock: %w", err))
 	}
 	g := &guest{log: r.log, cfg: cfg, Life: remote.NewLife(), began: time.Now()}
+	if cfg.InPod() {
+		version, err := filters.LandlockVersion()
+		if err == nil {
+			g.sharing, err = jail.Sharing(cfg, version)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("landlock: %w", err)
+		}
+	}
 	if err := r.launch(ctx, g); err != nil {
 		return nil, fmt.Errorf("landlock: %w", err)
 	}
@@ -120,7 +129,7 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 			err = errors.Join(err, g.own.remove())
 		}
 	}()
-	d, err := newDomains(g.folders, g.own.path, g.hidden)
+	d, err := newDomains(g.folders, g.own.path, g.hidden, g.sharing != filters.NotShared)
 	if err != nil {
 		return err
 	}
@@ -186,7 +195,7 @@ func (r *Runtime) spawn(g *guest, d *domains, tried promises) (err error) {
 	}
 	defer null.Close()
 	b := &birth{
-		domain: int(d.shim.File().Fd()), tried: tried, filter: filters.Confined(g.cfg.Debug), path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())),
+		domain: int(d.shim.File().Fd()), tried: tried, filter: filters.Confined(g.cfg.Debug, g.sharing), path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())),
 		files:  []uintptr{null.Fd(), null.Fd(), errW.Fd(), ctlIn.Fd(), d.commands.File().Fd()},
 		config: control.ShimConfig{Umask: r.o.Umask, Confined: true, NotifyDir: filepath.Join(g.own.path, noticeDir)},
 		kills:  make(chan struct{}), end: make(chan struct{}),

@@ -65,6 +65,7 @@ func LandlockKnown(version int, rights uint64) uint64 {
 type LandlockSettings struct {
 	Files  uint64 // the rights that it decides about
 	TCP    bool   // nobody may listen or connect by TCP
+	Remote bool   // nobody may connect by TCP
 	Inside bool   // signals and connections to abstract sockets reach only who is restricted by it
 }
 
@@ -79,6 +80,9 @@ func NewRuleset(s LandlockSettings) (*Ruleset, error) {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: s.Files}
 	if s.TCP {
 		attr.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+	}
+	if s.Remote {
+		attr.Handled_access_net |= unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
 	}
 	if s.Inside {
 		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL

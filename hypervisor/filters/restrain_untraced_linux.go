@@ -26,25 +26,45 @@ const tries = 1000
 
 // OpenUntraced opens a file in /proc of a child that shares this process's memory, or has a copy of it.
 func OpenUntraced(name string, flags int) (*os.File, error) {
-	f, err := os.OpenFile(name, flags, 0)
+	return untraced(func() (*os.File, error) { return os.OpenFile(name, flags, 0) })
+}
+
+// CopyUntraced copies a descriptor of such a child.
+func CopyUntraced(pid, fd int) (*os.File, error) {
+	child, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("pidfd_open", err)
+	}
+	defer unix.Close(child)
+	return untraced(func() (*os.File, error) {
+		own, err := unix.PidfdGetfd(child, fd, 0)
+		if err != nil {
+			return nil, os.NewSyscallError("pidfd_getfd", err)
+		}
+		return os.NewFile(uintptr(own), "copy"), nil
+	})
+}
+
+func untraced(open func() (*os.File, error)) (*os.File, error) {
+	f, err := open()
 	for n := 0; n < tries && errors.Is(err, fs.ErrPermission); n++ {
 		if n > 0 {
 			runtime.Gosched()
 		}
-		f, err = briefly(name, flags)
+		f, err = briefly(open)
 	}
 	return f, err
 }
 
 // briefly is one try. If the process is dumpable, it stays so: nobody has asked for more, or it is another thread's moment.
-func briefly(name string, flags int) (*os.File, error) {
+func briefly(open func() (*os.File, error)) (*os.File, error) {
 	if is, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || is == 1 {
-		return os.OpenFile(name, flags, 0)
+		return open()
 	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(name, flags, 0)
+	f, err := open()
 	if perr := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); perr != nil && err == nil {
 		return nil, errors.Join(perr, f.Close())
 	}

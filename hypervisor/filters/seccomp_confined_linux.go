@@ -4,8 +4,8 @@ import "golang.org/x/sys/unix"
 
 // Confined is the filter of a guest without namespaces: it is that of a mediated jail, and
 // refuses what a namespace or a read-only mount would otherwise keep the workload from.
-func Confined(debug bool) []unix.SockFilter {
-	return compile(rules(Settings{Debug: debug, Confined: true}))
+func Confined(debug bool, sharing Sharing) []unix.SockFilter {
+	return compile(rules(Settings{Debug: debug, Confined: true, Sharing: sharing}))
 }
 
 // unnamed are calls that reach what has no path, which only namespaces keep apart.

@@ -28,6 +28,8 @@ type Settings struct {
 	Programs32bit bool
 	// Alone, if not nil, is the only user who has a number inside. The bridge is FUSE: it does not hear of calls that name others.
 	Alone *IDs
+	// Sharing says how the guest's sockets are looked at if it is in the host's network namespace.
+	Sharing Sharing
 	// Drivers are those for whose devices ioctl may make more requests, see [Drivers]. Others have no effect.
 	Drivers []string
 }

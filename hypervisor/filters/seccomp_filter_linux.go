@@ -72,6 +72,7 @@ type ruleTest struct {
 	k    uint32
 	mask uint32 // what of the word is compared; 0: all
 	ret  uint32 // if not 0, what is returned instead of the rule's
+	then *rule  // unless nil, says what becomes of a call that matches
 }
 
 // argument is where the word is that the test, one of r, is of.
@@ -124,7 +125,11 @@ func (r rule) program() []unix.SockFilter {
 		if t.mask != 0 {
 			p = append(p, unix.SockFilter{Code: bpfAnd, K: t.mask})
 		}
-		p = append(p, unix.SockFilter{Code: t.code, K: t.k, Jf: 1}, unix.SockFilter{Code: bpfRet, K: t.returns(r)})
+		matched := []unix.SockFilter{{Code: bpfRet, K: t.returns(r)}}
+		if t.then != nil {
+			matched = t.then.program() // some instructions
+		}
+		p = append(append(p, unix.SockFilter{Code: t.code, K: t.k, Jf: uint8(len(matched))}), matched...)
 		if t.off != 0 || t.mask != 0 {
 			p = append(p, unix.SockFilter{Code: bpfLoad, K: r.off})
 		}
@@ -186,6 +191,9 @@ func rules(s Settings) map[uint32]rule {
 	}
 	if s.Confined {
 		confinedRules(m)
+	}
+	if s.Sharing != NotShared {
+		sharedRules(m, s)
 	}
 	return m
 }

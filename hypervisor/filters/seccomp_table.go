@@ -85,7 +85,9 @@ var families = []Family{
 	family("names of the machine", Conditional, "only with --containers, and there in a namespace of the process's own", "sethostname setdomainname").remedied(containersRemedy),
 	family("requests to devices", Conditional, "only those of a list (docs/security.md): to terminals, sockets and descriptors, and those that ask a file system or a disk; others fail as if the file did not know them, but for those of drivers of which --device names a device. Devices and file systems have "+
 		"thousands, and some change or lock the user's files through any descriptor", "ioctl"),
-	family("sockets", Conditional, "not AF_VSOCK, which leads to a virtual machine's host; with --isolation landlock, only netlink and pairs of streams", "socket socketpair"),
+	family("sockets", Conditional, "not AF_VSOCK, which leads to a virtual machine's host; with --isolation landlock, only netlink and pairs of streams; with --network pod, of IP only TCP, UDP and pings, of others netlink and, in the jail, unix sockets", "socket socketpair"),
+	family("connections to others", Conditional, "the network's policy decides where they lead; with --network pod the supervisor makes them, and sends datagrams where there are rules about them, none begins with data (MSG_FASTOPEN), "+
+		"and nobody sets a route (IP_OPTIONS, IPV6_RTHDR)", "connect sendto sendmsg sendmmsg setsockopt"),
 	family("personality", Conditional, "only to ask (0xffffffff), the ordinary one (0), and that without random addresses (ADDR_NO_RANDOMIZE), which debuggers and sanitizers take: others change what is executable, "+
 		"or imitate other systems with kernel code that nobody else uses", "personality"),
 	family("leases and descriptors' flags", Conditional, "with the mediated bridge, not F_SETLEASE: a lease would hold up who opens the file outside", "fcntl"),
@@ -141,7 +143,7 @@ var families = []Family{
 			"sched_getaffinity sched_getattr getpriority ioprio_get getrlimit setrlimit getrusage "+
 			"getcpu sysinfo uname getrandom"),
 	family("connections", Allowed, "the network's policy decides where they lead",
-		"connect accept accept4 sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg shutdown listen getsockname getpeername setsockopt getsockopt"),
+		"accept accept4 recvfrom recvmsg recvmmsg shutdown listen getsockname getpeername getsockopt"),
 	family("queues that are open", Allowed, "who opened one may use it", "mq_timedsend mq_timedreceive mq_notify mq_getsetattr"),
 	family("a process's own rules", Allowed, "a process may restrict itself further; ours come first", "landlock_add_rule landlock_restrict_self"),
 }

@@ -147,7 +147,7 @@ func TestSecurityDocumentation(t *testing.T) {
 // TestVerdicts: the rules are those of the table. A conditional family's calls each have a
 // condition in some filter, and no other call has one.
 func TestVerdicts(t *testing.T) {
-	filters := []map[uint32]rule{rules(Settings{}), rules(Settings{Debug: true}), rules(Settings{Mediated: true}), rules(Settings{Confined: true}), rules(Settings{Containers: true})}
+	filters := []map[uint32]rule{rules(Settings{}), rules(Settings{Debug: true}), rules(Settings{Mediated: true}), rules(Settings{Confined: true}), rules(Settings{Containers: true}), rules(Settings{Mediated: true, Sharing: SharedConnections})}
 	for _, f := range families {
 		for _, name := range f.Calls {
 			nr, ok := numberOf(name)

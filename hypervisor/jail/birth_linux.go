@@ -20,6 +20,8 @@ type birth struct {
 	userID int // who the process is at first
 
 	confined uint64 // what Landlock decides about; 0: nothing
+	sharing  filters.Sharing
+	listener func(fd int) // is told where PID 1 has it, if it cannot send it
 	limits   []rlimitOf
 }
 
@@ -29,11 +31,17 @@ func (b *birth) write(w *script.Writer) error {
 	w.Call("setsid", unix.SYS_SETSID)
 	w.Call("entering /", unix.SYS_CHDIR, w.Text("/"))
 	w.Call("umask", unix.SYS_UMASK, 0o022)
-	takeShares(w, append(limitShares(), limitPings(b.plan.gid)...))
+	shares := limitShares()
+	if b.sharing == filters.NotShared {
+		shares = append(shares, limitPings(b.plan.gid)...)
+	}
+	takeShares(w, shares)
 	v := &viewWriter{Writer: w, plan: b.plan, setup: script.Setup, clones: make(map[string]uintptr), bases: make(map[int]uintptr)}
 	networkUp(w, b.plan.network)
 	v.view()
-	loopbackUp(w)
+	if b.sharing == filters.NotShared {
+		loopbackUp(w)
+	}
 	name := []byte(b.plan.hostname)
 	w.Call("setting the host name", unix.SYS_SETHOSTNAME, w.Bytes(name), uintptr(len(name)))
 	w.Call("limiting files", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, w.Words(nofile.Started()), 0)
@@ -116,7 +124,7 @@ func (b *birth) enclose(w *script.Writer) {
 	if b.confined != 0 {
 		w.Call("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, script.Rules, 0)
 	}
-	filter := filters.Settings{Debug: b.plan.debug, Programs32bit: b.plan.programs32bit, Mediated: b.plan.mediated, Containers: b.plan.containers, Drivers: b.plan.drivers()}
+	filter := filters.Settings{Debug: b.plan.debug, Programs32bit: b.plan.programs32bit, Mediated: b.plan.mediated, Containers: b.plan.containers, Drivers: b.plan.drivers(), Sharing: b.sharing}
 	if os.Geteuid() != 0 { // see ids.Map
 		filter.Alone = &filters.IDs{UID: uint32(b.plan.uid), GID: uint32(b.plan.gid)}
 	}
@@ -128,7 +136,13 @@ func (b *birth) enclose(w *script.Writer) {
 	// From here on calls may wait for the supervisor, which answers once it has the
 	// listener. None of the script's do. Nobody inside may keep the listener.
 	listener := w.Open("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, listenerFlags, program)
-	w.Send("handing the listener over", script.Setup, listenerByte, listener)
+	if b.sharing == filters.SharedDatagrams { // sendmsg waits, too: the supervisor copies it. The next call waits until that was done
+		w.Call("telling of the listener", unix.SYS_WRITE, script.Setup, w.Bytes([]byte{listenerByte}), 1).Expect(1)
+		w.Call("umask", unix.SYS_UMASK, 0o022)
+		b.listener(int(listener))
+	} else {
+		w.Send("handing the listener over", script.Setup, listenerByte, listener)
+	}
 	w.Close(listener)
 }
 

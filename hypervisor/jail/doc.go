@@ -38,6 +38,9 @@
 // Connections to a port inside ([hypervisor.Dialer]) need none of this: PID 1 makes them
 // on the jail's loopback, and hands them over.
 //
+// In a pod ([hypervisor.Config.InPod]) there is none of that: the guest is born in the supervisor's network namespace, whose owner gives nobody inside a right. The filter sends connections to the
+// bridge, and Landlock refuses what does not pass it (shared_linux.go).
+//
 // # With a mediated bridge
 //
 // The folders are the host's own then (package fsbridge/mediate), each a read-only mount

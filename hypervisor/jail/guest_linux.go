@@ -39,6 +39,8 @@ type guest struct {
 	mediation  *mediation       // nil: the folders are served through FUSE
 	rather     string           // why, where that was left open
 	wired      *wiring          // nil: there is no network
+	sharing    filters.Sharing  // of this program's network namespace
+	listener   int              // PID 1's descriptor of it, if it cannot send it
 	unreached  unreached        // who wants one then
 	remade     remade           // what is hidden, and was made anew inside
 	ways       []*os.File       // see [plan].ways
@@ -219,6 +221,9 @@ func (g *guest) Facts() map[string]string {
 	}
 	if g.cfg.Containers {
 		f["namespaces"] += " cgroup"
+	}
+	if g.sharing != filters.NotShared {
+		f["namespaces"] = strings.Replace(f["namespaces"], " net", "", 1)
 	}
 	f["landlock"] = "off (" + g.unconfined + ")"
 	if g.confined != 0 {

@@ -76,7 +76,7 @@ func (r *Runtime) confine(g *guest) (err error) {
 	if g.mediation != nil {
 		g.confined &^= filters.LandlockCut
 	}
-	if g.rules, err = filters.NewRuleset(filters.LandlockSettings{Files: g.confined, Inside: version >= filters.LandlockScopes}); err != nil {
+	if g.rules, err = filters.NewRuleset(filters.LandlockSettings{Files: g.confined, Inside: version >= filters.LandlockScopes, Remote: g.sharing != filters.NotShared}); err != nil {
 		return err
 	}
 	devices := slices.Clone(hostDevices)

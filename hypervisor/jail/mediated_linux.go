@@ -57,7 +57,7 @@ func (r *Runtime) chooseBridge(g *guest) error {
 // lose something: what is mounted below a folder can be written through FUSE only, and what is
 // hidden in it stays hidden there when it is replaced outside.
 func (g *guest) reconsider() (again bool) {
-	if g.cfg.Bridge != hypervisor.BridgeAuto || g.mediation == nil || !slices.Contains(g.plan.bare[:g.plan.folders], false) || hostFUSE() != nil {
+	if g.cfg.Bridge != hypervisor.BridgeAuto || g.mediation == nil || g.cfg.InPod() || !slices.Contains(g.plan.bare[:g.plan.folders], false) || hostFUSE() != nil {
 		return false
 	}
 	_ = g.mediation.close()
@@ -210,7 +210,7 @@ func (g *guest) sendMount(fd int, path string) error {
 // mediate gives the folders, as the guest sees them, to their bridges, and then the
 // listener to who answers on it.
 func (g *guest) mediate(listener *os.File) error {
-	m := hypervisor.Mediation{Listener: listener, UID: uint32(g.user.UID), GID: uint32(g.user.GID), Ways: g.ways, Overlays: g.plan.overlays()}
+	m := hypervisor.Mediation{Listener: listener, UID: uint32(g.user.UID), GID: uint32(g.user.GID), Ways: g.ways, Overlays: g.plan.overlays(), Shared: g.sharing != filters.NotShared, Datagrams: g.sharing == filters.SharedDatagrams}
 	var err error
 	if m.Root, err = g.openRoot(); err != nil {
 		return errors.Join(err, listener.Close())

@@ -40,7 +40,7 @@ type wiring struct {
 
 // wire makes the network of a guest that is to have one.
 func (r *Runtime) wire(g *guest) error {
-	if g.cfg.Network == nil {
+	if g.cfg.Network == nil || g.cfg.InPod() {
 		return nil
 	}
 	if err := network.TapOpens(); err != nil {
@@ -137,6 +137,9 @@ func (w *wiring) guest() *network.Guest {
 // networkFacts describe the network for people.
 func (g *guest) networkFacts(f map[string]string) {
 	f["network"] = "loopback only"
+	if g.cfg.InPod() {
+		f["network"] = fmt.Sprintf("this program's own (policy %s)", g.cfg.Network.Mode())
+	}
 	if g.wired == nil {
 		return
 	}
@@ -153,12 +156,15 @@ func (g *guest) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 
 const resolvConf = "/etc/resolv.conf"
 
-// addResolver has programs ask the network's DNS server.
+// addResolver has programs ask the network's DNS server, or those that this program asks.
 func (p *planner) addResolver(n *network.Guest) (warning string) {
+	path := followLinks(resolvConf)
+	if conf, err := os.ReadFile(path); p.cfg.InPod() && err == nil && p.isCovered(path) && !p.inShare(path) {
+		p.add(mount{op: opFile, path: path, content: string(conf), make: true})
+	}
 	if n == nil {
 		return ""
 	}
-	path := followLinks(resolvConf)
 	if p.concealed(path) {
 		return resolvConf + " is hidden: programs inside cannot look names up"
 	}

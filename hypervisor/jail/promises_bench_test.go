@@ -70,7 +70,7 @@ func timedPromises(b *testing.B, p *plan) (at [3]time.Duration) {
 		b.Fatal(err)
 	}
 	defer r.Close()
-	err = script.Helper(namespaces(false), []*os.File{w}, func(w *script.Writer) {
+	err = script.Helper(namespaces(false, false), []*os.File{w}, func(w *script.Writer) {
 		birth := birth{plan: p, userID: os.Geteuid()}
 		v := &viewWriter{Writer: w, plan: p, setup: script.Setup, clones: make(map[string]uintptr), bases: make(map[int]uintptr)}
 		v.view()

@@ -129,7 +129,7 @@ func (r *Runtime) makePlan(g *guest, w *script.Writer) error {
 	if err := r.prepare(g); err != nil {
 		return &overlayError{err}
 	}
-	b := birth{plan: &g.plan, config: control.ShimConfig{Umask: r.o.Umask, Processes: g.limits.Processes(), Agents: slices.Sorted(maps.Keys(g.cfg.Agents))}, userID: os.Geteuid(), confined: g.confined}
+	b := birth{plan: &g.plan, sharing: g.sharing, listener: func(fd int) { g.listener = fd }, config: control.ShimConfig{Umask: r.o.Umask, Processes: g.limits.Processes(), Agents: slices.Sorted(maps.Keys(g.cfg.Agents))}, userID: os.Geteuid(), confined: g.confined}
 	g.plan.memoryBytes = g.cfg.Limits.TmpBytes
 	if b.limits = g.limits.Rlimits(); g.cfg.Limits.PIDs > 0 && !kernelAtLeast(5, 14) {
 		g.plan.notes = append(g.plan.notes, "processes are counted together with all others of this user: before Linux 5.14")
@@ -155,13 +155,16 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	if err := r.chooseBridge(g); err != nil {
 		return err
 	}
+	defer func() { _ = g.mediation.close() }()
+	if err := r.share(g); err != nil {
+		return err
+	}
 	if err := r.wire(g); err != nil {
 		return err
 	}
 	if err := g.limit(); err != nil {
 		return err
 	}
-	defer func() { _ = g.mediation.close() }()
 	defer g.dropWays()
 	if err := r.confine(g); err != nil {
 		return err
@@ -315,10 +318,15 @@ func (g *guest) connect(s *script.Script, program *os.File) (err error) {
 // namespaces are those of a jail. The control groups are not among them but with containers, which mount their own: the host's mounts of them stay
 // in the view, and a namespace would have the table of mounts name them from within ("/../..") while their directories begin where the host's do. Java and others
 // put the two together to find their limits.
-func namespaces(containers bool) uintptr {
-	const all = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
+//
+// In a pod, the network is the supervisor's, where nobody inside has a right.
+func namespaces(containers, inPod bool) uintptr {
+	all := uintptr(unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC)
 	if containers {
-		return all | unix.CLONE_NEWCGROUP
+		all |= unix.CLONE_NEWCGROUP
+	}
+	if !inPod {
+		all |= unix.CLONE_NEWNET
 	}
 	return all
 }
@@ -327,7 +335,7 @@ func namespaces(containers bool) uintptr {
 // of the thread that made it, not of the process.
 func (g *guest) first(s *script.Script, started chan<- syscall.Errno) {
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-	pid, errno := script.Fork(namespaces(g.cfg.Containers), s)
+	pid, errno := script.Fork(namespaces(g.cfg.Containers, g.cfg.InPod()), s)
 	g.pid1.PID, g.children = pid, newChildren(pid)
 	started <- errno
 	if errno == 0 {
@@ -373,6 +381,13 @@ func (g *guest) serve(i int) error {
 		} else {
 			_ = files[0].Close()
 		}
+	}
+	if !ok && i == listenerByte && g.plan.mediated && g.listener != 0 {
+		f, err := g.copyListener()
+		if err != nil {
+			return err
+		}
+		return g.mediate(f)
 	}
 	if ok && i == listenerByte && g.plan.mediated {
 		return g.mediate(files[0])

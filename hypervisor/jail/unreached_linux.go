@@ -19,7 +19,7 @@ type unreached struct {
 // Unreached implements [hypervisor.Unwired]. The loopback is the only way out of a guest without a network: the kernel
 // counts what it has no route for, and lookups at a resolver that is not there.
 func (g *guest) Unreached() uint64 {
-	if g.wired != nil {
+	if g.wired != nil || g.cfg.InPod() {
 		return 0
 	}
 	u := &g.unreached

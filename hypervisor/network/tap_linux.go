@@ -49,7 +49,7 @@ func TapOpens() error {
 // TapAdvice says what to do where [TapPath] cannot be opened.
 func TapAdvice() string {
 	if _, err := os.Stat(TapPath); err != nil {
-		return "there is no " + TapPath + ", by which commands in the jail get a network: sudo modprobe tun, or pass the device to the container"
+		return "there is no " + TapPath + ", by which commands in the jail get a network: sudo modprobe tun, or pass the device to the container; in a pod, --network pod takes the pod's"
 	}
 	if os.Geteuid() != 0 {
 		return "a network in the jail needs to open " + TapPath + ": sudo chmod 0666 " + TapPath + " (as distributions set it), or start sandbox with sudo"

@@ -122,6 +122,9 @@ func (g *guest) launch(ctx context.Context, host host) (err error) {
 	if err := g.image(ctx, &m, &f); err != nil {
 		return err
 	}
+	if g.cfg.InPod() { // it would be ours
+		return fmt.Errorf("a machine has a network card of its own: %w", hypervisor.ErrNetwork)
+	}
 	var w wired
 	if err := g.wire(&m, &f, &w); err != nil {
 		return err

@@ -46,7 +46,7 @@ type HelloResult struct {
 type StartRequest struct {
 	ProtocolVersion    int                 `json:"protocol_version,omitempty" jsonschema:"as in hello"`
 	WorkingDirectories []WorkingDirectory  `json:"working_directories,omitempty" jsonschema:"one to eight; may be left out if the program was started with some"`
-	NetworkPolicy      string              `json:"network_policy,omitempty" jsonschema:"open, ask, allowlist or disabled"`
+	NetworkPolicy      string              `json:"network_policy,omitempty" jsonschema:"open, ask, allowlist, disabled, pod or pod-ask"`
 	NetworkAllow       []string            `json:"network_allow,omitempty" jsonschema:"what allowlist and ask allow: addresses, ranges, domains, with ports; as --allow-host"`
 	VMMode             string              `json:"vm_mode,omitempty" jsonschema:"persistent or ephemeral"`
 	Isolation          string              `json:"isolation,omitempty" jsonschema:"auto, vm, jail, landlock or none"`

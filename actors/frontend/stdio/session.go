@@ -113,7 +113,7 @@ func (s *Server) checkStart(p *StartRequest) error {
 		name, value string
 		allowed     []string
 	}{
-		{"network_policy", p.NetworkPolicy, []string{"open", "ask", "allowlist", "disabled"}},
+		{"network_policy", p.NetworkPolicy, []string{"open", "ask", "allowlist", "disabled", "pod", "pod-ask"}},
 		{"vm_mode", p.VMMode, []string{"persistent", "ephemeral"}},
 		{"isolation", p.Isolation, []string{"auto", "vm", "jail", "landlock", "none"}},
 		{"barrier_policy", p.BarrierPolicy, []string{"barrier", "warn", "lock"}},

@@ -37,7 +37,7 @@ func newBench(t *testing.T) *bench {
 	b.env = []string{"HOME=" + b.base + "/home", "XDG_RUNTIME_DIR=" + b.base + "/run", "PATH=" + os.Getenv("PATH"), "SSH_AUTH_SOCK=" + b.base + "/run/agent"}
 	b.values = map[string]string{
 		"limit-folders": "1GiB", "hide": b.base + "/hide", "show": b.base + "/show", "gate": b.base + "/gate", "agent": "ssh", "allow-use": "ssh:**", "device": "null", "overlay": b.base + "/overlay", "rw": b.base + "/rw",
-		"allow-host": "example.com", "deny-host": "example.com", "publish": "127.0.0.1:1:1", "inject": "example.com: X-Key: $HOME", "limit-pids": "500", "limit-memory": "1GiB",
+		"allow-host": "192.0.2.1", "deny-host": "192.0.2.1", "publish": "127.0.0.1:1:1", "inject": "example.com: X-Key: $HOME", "limit-pids": "500", "limit-memory": "1GiB",
 		"limit-memory-high": "1GiB", "limit-cpus": "1", "limit-io": "1GiB", "limit-file": "1GiB", "limit-tmp": "1GiB", "memory": "1GiB", "cpus": "1", "kernel-path": "/k", "initrd-path": "/i",
 		"rootfs-path": "/r", "profile": "aider",
 	}
@@ -98,9 +98,11 @@ func (b *bench) ways() (out []asks) {
 }
 
 // with are the flags without which a flag means nothing.
-func (a asks) with(has bool) []string {
+func (a asks) with(s hypervisor.Setup, has bool) []string {
 	switch {
 	case !has:
+	case a.flags[0] == "--allow-host" && s.Isolation == "landlock":
+		return []string{"--network", "pod"}
 	case a.flags[0] == "--allow-host", a.flags[0] == "--inject":
 		return []string{"--network", "allowlist"}
 	case a.flags[0] == "--allow-use":
@@ -120,7 +122,7 @@ func TestFeaturesAreTried(t *testing.T) {
 			}
 			tried++
 			answer := a.feature.In(s)
-			args := slices.Concat([]string{"why", "--host", "example.com"}, setupFlags(s), a.with(answer.Has), a.flags)
+			args := slices.Concat([]string{"why", "--host", "192.0.2.1"}, setupFlags(s), a.with(s, answer.Has), a.flags)
 			status, said := b.do(args...)
 			if answer.Has {
 				if status == 2 || strings.Contains(said, "--isolation") && s.Isolation != "landlock" && s.Isolation != "none" {

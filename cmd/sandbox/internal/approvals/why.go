@@ -255,7 +255,7 @@ func (c WhyCommands) host(ctx context.Context, cfg api.Config, text string) erro
 	isolation := cfg.Runtime.Name()
 	if why, lacks := hypervisor.Lacks(isolation, "no network"); lacks {
 		a.verdictOf = verdictOf{Action: "allow", Why: "--isolation " + isolation + ": " + why, Remedy: hypervisor.Instead(isolation, "no network") + " takes it away"}
-	} else if why, lacks := hypervisor.Lacks(isolation, "network policy"); lacks {
+	} else if why, lacks := hypervisor.Lacks(isolation, "network policy"); lacks && !cfg.Network.Mode.InPod() {
 		a.Why, a.Remedy = why, hypervisor.Instead(isolation, "network policy")+" can have one: "+a.Remedy
 	}
 	if a.Action == "ask" {
@@ -275,6 +275,9 @@ func explainHost(ctx context.Context, n api.Network, text string) (whyAnswer, er
 		a.Action, a.Why = "deny", "there is no network"
 		a.Remedy = "--network allowlist --allow-host " + text + " opens just this"
 		return a, nil
+	}
+	if _, err := netip.ParseAddr(host); err != nil && n.Mode.InPod() && (n.Mode == policy.PodAsk || len(n.Allow)+len(n.Deny) > 0) {
+		return whyAnswer{}, console.Usagef("%s: with --network %s rules are about addresses, and names are the pod's resolver's: give an address", host, n.Mode)
 	}
 	var last policy.Event
 	asked := errors.New("asked")

@@ -9,6 +9,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/filters"
+	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
 // syscall explains what the filter does with a system call, by name or number.
@@ -21,6 +22,13 @@ func (c WhyCommands) syscall(cfg api.Config, call string) error {
 		return err
 	}
 	s.Confined = cfg.Runtime.Name() == "landlock"
+	switch n := cfg.Network; {
+	case !n.Mode.InPod():
+	case n.Mode == policy.PodAsk || len(n.Allow)+len(n.Deny) > 0:
+		s.Sharing = filters.SharedDatagrams
+	default:
+		s.Sharing = filters.SharedConnections
+	}
 	e, err := filters.Explain(call, s)
 	if errors.Is(err, filters.ErrNoCall) {
 		return console.Usage(err)

@@ -295,6 +295,7 @@ timeout = "30s"
 		}
 		return err
 	}
+	refused = append(refused, `network.policy = "pod"`, `network.policy = "pod-ask"`)
 	for _, line := range allowed {
 		if err := try(line); err != nil {
 			t.Errorf("%s: %v", line, err)

@@ -68,7 +68,7 @@ func TestReference(t *testing.T) {
 		rule := k.Rule.String()
 		if k.only != 0 {
 			rule = "only the " + k.only.String()
-		} else if k.Rule == Tighten && k.Enum != nil {
+		} else if k.Rule == Tighten && k.Enum != nil && k.tighter == nil {
 			rule += ": " + strings.Join(k.Enum, " < ")
 		}
 		fmt.Fprintf(&table, "| `%s` | `%s` | %s | %s | %s |\n", k.Name, text(k.field(&def)), name, rule, strings.ReplaceAll(k.Doc, "`", ""))

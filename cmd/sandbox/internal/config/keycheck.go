@@ -59,6 +59,14 @@ func knownAgents(c *Config) error {
 
 func noMore(from, to any) bool { return *to.(*int) <= *from.(*int) }
 
+// sameNetwork: none is stricter than each other one; of networks of a guest's own the one that stands further behind is.
+func sameNetwork(from, to any) bool {
+	own := []string{"open", "ask", "allowlist"}
+	f, t := *from.(*string), *to.(*string)
+	was, is := slices.Index(own, f), slices.Index(own, t)
+	return t == f || t == "disabled" || was >= 0 && is >= was
+}
+
 func onlyTrue(from, to any) bool  { return !*from.(*bool) || *to.(*bool) }
 func onlyFalse(from, to any) bool { return *from.(*bool) || !*to.(*bool) }
 
@@ -66,10 +74,10 @@ func onlyFalse(from, to any) bool { return *from.(*bool) || !*to.(*bool) }
 // allowed for a key that has it.
 func (k *Key) atLeastAsStrict(from, to any) bool {
 	switch {
-	case k.Enum != nil:
-		return slices.Index(k.Enum, *to.(*string)) >= slices.Index(k.Enum, *from.(*string))
 	case k.tighter != nil:
 		return k.tighter(from, to)
+	case k.Enum != nil:
+		return slices.Index(k.Enum, *to.(*string)) >= slices.Index(k.Enum, *from.(*string))
 	}
 	return true
 }

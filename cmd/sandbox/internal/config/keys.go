@@ -415,8 +415,9 @@ func machineKeys() []Key {
 func networkKeys() []Key {
 	return []Key{
 		{
-			Name: "network.policy", Enum: []string{"open", "ask", "allowlist", "disabled"}, Rule: Tighten, Flag: "network",
-			Doc: "what commands reach from the jail or a virtual machine: disabled (nothing), allowlist (what network.allow names), ask (a person about the rest), open (all but this host)",
+			Name: "network.policy", Enum: []string{"pod", "pod-ask", "open", "ask", "allowlist", "disabled"}, Rule: Tighten, Flag: "network", tighter: sameNetwork,
+			Doc: "what commands reach: disabled (nothing), allowlist (what network.allow names), ask (a person about the rest), open (all but this host), " +
+				"pod (what this program's own network namespace reaches, or of that the addresses that network.allow names), pod-ask (a person about the rest)",
 		},
 		{
 			Name: "network.allow", Flag: "allow-host",

@@ -18,6 +18,8 @@ func (l *Launcher) network() (n api.Network, err error) {
 		return api.Network{}, nil
 	case len(c.Inject) > 0 && n.Mode == policy.Disabled:
 		return n, console.Usagef("network.inject (%s): there is no network; add --network allowlist and --allow-host HOST", l.Conf.Origin("network.inject")[0])
+	case len(c.Inject) > 0 && n.Mode.InPod():
+		return n, console.Usagef("network.inject (%s): with --network %s connections are the pod's, and nothing is added to them; use --network allowlist", l.Conf.Origin("network.inject")[0], n.Mode)
 	case n.Mode == policy.Disabled && l.AllowHost:
 		return n, console.Usagef("--allow-host: there is no network; add --network allowlist, or --network ask")
 	}
@@ -27,13 +29,16 @@ func (l *Launcher) network() (n api.Network, err error) {
 	if n.Deny, err = policy.ParseRules(c.Deny); err != nil {
 		return n, err
 	}
+	if err := policy.InPod(n.Mode, n.Allow, n.Deny); err != nil {
+		return n, console.Usage(err)
+	}
 	n.Publish, err = policy.ParsePorts(c.Publish)
 	return n, err
 }
 
 // outside is how a guest's network connects: through the proxies that our environment names.
 func (l *Launcher) outside() (o network.Options, err error) {
-	if policy.Mode(l.Conf.Network.Policy) == policy.Disabled {
+	if m := policy.Mode(l.Conf.Network.Policy); m == policy.Disabled || m.InPod() {
 		return o, nil
 	}
 	proxies, err := network.ProxyFromEnvironment(os.Getenv)

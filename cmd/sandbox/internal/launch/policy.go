@@ -91,7 +91,18 @@ func (l *Launcher) withPolicy(cfg *api.Config) error {
 	}
 	cfg.Hide, cfg.NoExec = slices.Concat(cfg.Hide, fixed.Hide), fixed.NoExec
 	if n := &cfg.Network; n.Mode != "" && n.Mode != policy.Disabled {
-		n.Deny, n.Allow = slices.Concat(n.Deny, fixed.Deny), slices.Concat(n.Allow, fixed.Allow)
+		if err := policy.InPod(n.Mode, fixed.Deny); err != nil {
+			return console.Usagef("the policy denies a host by its name ('sandbox policy show'): %s", err)
+		}
+		n.Deny, n.Allow = slices.Concat(n.Deny, fixed.Deny), slices.Concat(n.Allow, unasked(*n, fixed.Allow))
 	}
 	return nil
+}
+
+// unasked are the policy's rules that allow, for this network. In a pod names are not known, and what the policy allows does not forbid the rest.
+func unasked(n api.Network, allow []policy.Rule) []policy.Rule {
+	if n.Mode == policy.Pod && len(n.Allow) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(allow), func(r policy.Rule) bool { return policy.InPod(n.Mode, []policy.Rule{r}) != nil })
 }
