@@ -203,6 +203,9 @@ type Config struct {
 	// interface alone. Runtimes that cannot see to that return [ErrNetwork]. It stays
 	// the caller's.
 	Network *policy.Engine
+	// Listens returns where a program inside listens at a TCP port of this program's own loopback, for guests in its network namespace; false: none does, or somebody else. It
+	// is asked while the guest runs.
+	Listens func(port uint16) (at netip.AddrPort, ok bool)
 }
 
 // InPod tells whether the guest is to be in this program's own network namespace.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"sync"
 
 	"github.com/codeagent/sandbox/fsbridge"
@@ -31,6 +32,17 @@ func NewMediation(log *slog.Logger, outside func(pid int) bool) *Mediation {
 
 // Decide has somebody decide about the connections of guests that are in this program's network namespace. It is called before the first guest.
 func (m *Mediation) Decide(n mediate.Network) { m.network = n }
+
+// Listens is [hypervisor.Config.Listens].
+func (m *Mediation) Listens(port uint16) (at netip.AddrPort, ok bool) {
+	m.mu.Lock()
+	s := m.server
+	m.mu.Unlock()
+	if s == nil {
+		return at, false
+	}
+	return s.Listens(port)
+}
 
 // add makes the bridge of a folder. It takes the files over, also on error.
 func (m *Mediation) add(t hypervisor.Transport, o vfs.Options) (fsbridge.Bridge, error) {

@@ -4,6 +4,7 @@ package mediate
 
 import (
 	"errors"
+	"net/netip"
 	"os"
 
 	"github.com/codeagent/sandbox/fsbridge"
@@ -35,6 +36,9 @@ func (*Server) Add(view, grants *os.File, _ vfs.Options) (*Folder, error) {
 func (*Server) Serve(g Guest) error {
 	return errors.Join(errors.ErrUnsupported, g.Close())
 }
+
+// Listens is false: there are no guests.
+func (*Server) Listens(uint16) (netip.AddrPort, bool) { return netip.AddrPort{}, false }
 
 // Figures are none.
 func (*Server) Figures() figures { return figures{} }

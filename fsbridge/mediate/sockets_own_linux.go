@@ -101,6 +101,16 @@ func (o *ownSockets) has(protocol string, to netip.AddrPort) bool {
 	return found && !foreign
 }
 
+// Listens returns where a program inside listens at a TCP port of the loopback; false: nobody does, or not the guest alone.
+func (s *Server) Listens(port uint16) (at netip.AddrPort, ok bool) {
+	for _, a := range []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()} {
+		if at = netip.AddrPortFrom(a, port); s.bound.has("tcp", at) {
+			return at, true
+		}
+	}
+	return netip.AddrPort{}, false
+}
+
 // boundInodes are those of all sockets that have a port.
 func boundInodes() map[uint64]bool {
 	all := make(map[uint64]bool)

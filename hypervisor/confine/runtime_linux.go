@@ -100,6 +100,9 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 	if err := r.launch(ctx, g); err != nil {
 		return nil, fmt.Errorf("landlock: %w", err)
 	}
+	if g.cfg.InPod() && g.cfg.Listens != nil {
+		return podGuest{g}, nil
+	}
 	return g, nil
 }
 
