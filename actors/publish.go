@@ -40,7 +40,7 @@ func (s *Session) publish() (err error) {
 	if s.cfg.Runtime == nil || len(s.cfg.Network.Publish) == 0 {
 		return nil
 	}
-	s.published, err = newPublisher(s.cfg.Network.Publish, s.dialGuest, s.cfg.Logger.With("component", "network"))
+	s.published, err = newPublisher(s.cfg.Network.Publish, s.Dial, s.cfg.Logger.With("component", "network"))
 	return err
 }
 
@@ -61,7 +61,7 @@ func (s *Session) publishFor(texts []string) (taken []string, end func(), err er
 		why, _ := hypervisor.Lacks(s.cfg.Runtime.Name(), "published ports")
 		return nil, nil, fmt.Errorf("%w: %s", errors.ErrUnsupported, why)
 	}
-	p, err := newPublisher(ports, s.dialGuest, s.cfg.Logger.With("component", "network"))
+	p, err := newPublisher(ports, s.Dial, s.cfg.Logger.With("component", "network"))
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", api.ErrService, err)
 	}
@@ -83,15 +83,16 @@ func newPublisher(ports []policy.Port, dial dialFunc, log *slog.Logger) (*publis
 	return p, nil
 }
 
-// dialGuest connects to a port on the guest's own loopback.
-func (s *Session) dialGuest(ctx context.Context, port uint16) (net.Conn, error) {
+// Dial implements [api.Dialer].
+func (s *Session) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 	guest := s.slot.Guest()
 	d, ok := guest.(hypervisor.Dialer)
 	switch {
 	case guest == nil:
 		return nil, errors.New("there is no guest")
 	case !ok:
-		return nil, errors.ErrUnsupported
+		why, _ := hypervisor.Lacks(s.cfg.Runtime.Name(), "published ports")
+		return nil, fmt.Errorf("%w: %s", errors.ErrUnsupported, why)
 	}
 	return d.Dial(ctx, port)
 }

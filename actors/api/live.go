@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"net"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
@@ -22,9 +23,17 @@ type Live interface {
 	Manager
 	Audience
 	Frontends
+	Dialer
 	ID() string
 	// Done is closed when the session has ended, by itself or by Close.
 	Done() <-chan struct{}
+}
+
+// Dialer connects to programs inside.
+type Dialer interface {
+	// Dial connects to a TCP port of the guest's own loopback, as a program inside would. The other end is as hostile as the guest. The error wraps [errors.ErrUnsupported] if the runtime has no
+	// such connections ([hypervisor.Dialer]).
+	Dial(ctx context.Context, port uint16) (net.Conn, error)
 }
 
 // Manager changes a running session's settings.
