@@ -1,6 +1,7 @@
 package stdio
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -28,10 +29,14 @@ type session struct {
 	ended   sync.Once
 	over    chan struct{} // closed when watch has returned
 	told    sync.Once     // OnSession, that it is over
+	from    string        // what another frontend is called that asks through us; empty: nobody does
 
 	mu   sync.Mutex // runs
 	runs map[string]*run
 }
+
+// frontend is who asks, for events, logs and the audit.
+func (sess *session) frontend() string { return cmp.Or(sess.from, decider) }
 
 // NoticeNoEffect is the code of a [Notice] about a setting that makes no
 // difference where the session runs.

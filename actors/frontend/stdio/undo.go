@@ -52,7 +52,7 @@ func restore(ctx context.Context, sess *session, p *api.RestoreRequest) (UndoRes
 	if p.Path == "" {
 		return UndoResult{}, fieldError(InvalidField, "path", "is empty")
 	}
-	p.Origin = api.Origin{Frontend: decider, RequestID: logctx.From(ctx).RequestID, Tool: "restore"}
+	p.Origin = api.Origin{Frontend: sess.frontend(), RequestID: logctx.From(ctx).RequestID, Tool: "restore"}
 	return undone(sess.live.Restore(context.WithoutCancel(ctx), *p))
 }
 
