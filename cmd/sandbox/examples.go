@@ -21,7 +21,7 @@ var examples = map[string]string{
 	"service stop":    "sandbox service stop web",
 	"stop":            "sandbox stop; sandbox stop -C ~/src/app; sandbox stop 0f3a2b1c4d5e",
 	"attach":          "sandbox attach; sandbox attach -- bash -l; sandbox attach 0f3a2b1c4d5e -- make test",
-	"serve":           "sandbox serve; sandbox serve --protocol mcp -C ~/src/app; sandbox serve --ui; sandbox serve --protocol mcp --listen 127.0.0.1:8080 --metrics 127.0.0.1:9090; sandbox serve -C ~/src/app --mcp-socket /run/user/1000/app.mcp",
+	"serve":           "sandbox serve; sandbox serve --protocol mcp -C ~/src/app; sandbox serve --ui; sandbox serve --protocol mcp --listen 127.0.0.1:8080 --metrics 127.0.0.1:9090; sandbox serve -C ~/src/app --mcp-socket /run/user/1000/app.mcp; sandbox serve --protocol e2b --listen 127.0.0.1:3000",
 	"gateway":         "sandbox gateway --listen 0.0.0.0:8443 --keys keys --secret secret --tls-cert cert.pem --tls-key key.pem --domain sandboxes.example.org",
 	"history":         "sandbox history; sandbox history --graph; sandbox history --json",
 	"history new":     "sandbox history new",

@@ -1,0 +1,349 @@
+package e2b
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/codeagent/sandbox/tests/kit/actortest"
+)
+
+// TestLife: create, list, pause, connect, time, and the end, of which nothing is left.
+func TestLife(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Templates = map[string]string{"tmpl": t.TempDir()} })
+	if err := os.WriteFile(filepath.Join(r.s.o.Templates["tmpl"], "from"), []byte("the template"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	sb := r.create(map[string]any{"templateID": "tmpl", "timeout": 60, "metadata": map[string]string{"k&": "v"}})
+	if b, _ := os.ReadFile(filepath.Join(sb.home, "from")); string(b) != "the template" {
+		t.Errorf("%q", b)
+	}
+	other := r.create(map[string]any{"timeout": 100, "autoPause": true})
+	list := func(query string) (ids []string) {
+		var all []sandboxDetail
+		r.call("GET", "/v2/sandboxes?"+query, nil).into(t, &all)
+		for _, d := range all {
+			ids = append(ids, d.SandboxID+" "+d.State)
+		}
+		return ids
+	}
+	if got := list("metadata=k%2526%3Dv&state=running"); len(got) != 1 || got[0] != sb.ID+" running" {
+		t.Errorf("%q", got)
+	}
+	a := r.call("GET", "/v2/sandboxes?limit=1", nil)
+	next := a.header.Get("X-Next-Token")
+	if got := list("limit=1&nextToken=" + next); next == "" || len(got) != 1 || strings.HasPrefix(got[0], next) {
+		t.Errorf("%q after %q", got, next)
+	}
+	path := "/sandboxes/" + sb.ID
+	for _, want := range []int{204, 409} {
+		if a := r.call("POST", path+"/pause", map[string]any{}); a.status != want {
+			t.Errorf("pause: %d %s", a.status, a.body)
+		}
+	}
+	if !sb.fake.closed.Load() {
+		t.Error("the session of a sandbox that is paused runs")
+	}
+	if a := r.call("GET", "/health", nil, sb.headers()...); a.status != 502 {
+		t.Errorf("the health of a sandbox that is paused: %d", a.status)
+	}
+	for _, want := range []int{201, 200} {
+		if a := r.call("POST", "/v2"+path+"/connect", map[string]any{"timeout": 30}); a.status != want {
+			t.Errorf("connect: %d %s", a.status, a.body)
+		}
+	}
+	if a := r.call("GET", "/health", nil, sb.headers()...); a.status != 204 {
+		t.Errorf("health: %d", a.status)
+	}
+	if a := r.call("POST", path+"/timeout", map[string]any{"timeout": 10}); a.status != 204 {
+		t.Errorf("timeout: %d %s", a.status, a.body)
+	}
+	for _, body := range []string{`{}`, `{"timeout":-1}`, `{"timeout":99999999}`, `{"timeout":"x"}`} {
+		if a := r.call("POST", path+"/timeout", body); a.status != 400 {
+			t.Errorf("timeout %s: %d", body, a.status)
+		}
+	}
+	r.clock.Advance(11 * time.Second)
+	actortest.Eventually(t, "the end of its time", func() bool { return r.call("GET", path, nil).status == 404 })
+	actortest.Eventually(t, "its directory", func() bool { _, err := os.Stat(filepath.Dir(sb.home)); return os.IsNotExist(err) })
+	r.clock.Advance(100 * time.Second)
+	actortest.Eventually(t, "the pause of the other", func() bool { got := list("state=paused"); return len(got) == 1 && got[0] == other.ID+" paused" })
+	if a := r.call("DELETE", "/sandboxes/"+other.ID, nil); a.status != 204 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := r.call("DELETE", "/sandboxes/"+other.ID, nil); a.status != 404 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if left, _ := os.ReadDir(filepath.Join(r.root, sandboxesName)); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestSnapshots: made, used, listed, and removed.
+func TestSnapshots(t *testing.T) {
+	r := newRig(t, nil)
+	sb := r.create(map[string]any{})
+	write := func(text string) {
+		if err := os.WriteFile(filepath.Join(sb.home, "f"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("then")
+	var o snapshotObject
+	a := r.call("POST", "/sandboxes/"+sb.ID+"/snapshots", map[string]any{"name": "point"})
+	a.into(t, &o)
+	if a.status != 201 || len(o.Names) != 1 || sb.fake.marks[0].Name != "snapshot-"+o.SnapshotID {
+		t.Fatalf("%d %s %v", a.status, a.body, sb.fake.marks)
+	}
+	write("now")
+	for _, name := range []string{o.SnapshotID, "point", "point:default"} {
+		if b, _ := os.ReadFile(filepath.Join(r.create(map[string]any{"templateID": name}).home, "f")); string(b) != "then" {
+			t.Errorf("%s: %q", name, b)
+		}
+	}
+	sb.fake.mu.Lock()
+	sb.fake.busy = true
+	sb.fake.mu.Unlock()
+	if a := r.call("POST", "/sandboxes/"+sb.ID+"/snapshots", nil); a.status != 409 {
+		t.Errorf("while a command runs: %d %s", a.status, a.body)
+	}
+	contains(t, string(r.call("GET", "/snapshots?sandboxID="+sb.ID, nil).body), o.SnapshotID)
+	for _, want := range []int{204, 404} {
+		if a := r.call("DELETE", "/templates/"+o.SnapshotID, nil); a.status != want {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+	if left, _ := os.ReadDir(filepath.Join(r.root, snapshotsName)); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	if a := r.call("POST", "/v2/sandboxes", map[string]any{"templateID": "point"}); a.status != 404 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+// TestLeftOut: what is not there says so.
+func TestLeftOut(t *testing.T) {
+	r := newRig(t, nil)
+	sb := r.create(map[string]any{})
+	for _, c := range []string{"POST /sandboxes/" + sb.ID + "/fork", "PUT /sandboxes/" + sb.ID + "/network", "GET /sandboxes/" + sb.ID + "/logs", "GET /volumes", "POST /secrets", "POST /v3/templates", "GET /teams", "GET /v2/templates/x/builds"} {
+		method, path, _ := strings.Cut(c, " ")
+		if a := r.call(method, path, "{}"); a.status != 501 {
+			t.Errorf("%s: %d %s", c, a.status, a.body)
+		}
+	}
+	for body, want := range map[string]int{
+		`{"volumeMounts":[{"name":"a","path":"/b"}]}`: 501, `{"mcp":{}}`: 501, `{"network":{"denyOut":["1.1.1.1"]}}`: 501, `{"iam":{"tokens":{}}}`: 501,
+		`{"templateID":"../x"}`: 400, `{"templateID":"none"}`: 404, `{"timeout":-5}`: 400, `{"envVars":{"=":"a"}}`: 400, `{`: 400,
+	} {
+		if got, _ := errorOf(t, r.call("POST", "/v2/sandboxes", body)); got != want {
+			t.Errorf("%s: %d", body, got)
+		}
+	}
+	if left, _ := os.ReadDir(filepath.Join(r.root, sandboxesName)); len(left) != 1 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestTakenUp: a server that begins takes up what another has left, and one root has one server.
+func TestTakenUp(t *testing.T) {
+	r := newRig(t, nil)
+	sb := r.create(map[string]any{"autoResume": map[string]any{"enabled": true}, "autoPause": true})
+	if err := os.WriteFile(filepath.Join(sb.home, "kept"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(Options{Root: r.root, Start: r.start}); err == nil || !strings.Contains(err.Error(), "another server") {
+		t.Fatalf("a second server: %v", err)
+	}
+	r.s.drain(t.Context())
+	cut := filepath.Join(r.root, sandboxesName, newID()) // a server was killed while it made it
+	if err := os.MkdirAll(filepath.Join(cut, homeName), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	again := newRig(t, func(o *Options) { o.Root = r.root })
+	if _, err := os.Stat(cut); !os.IsNotExist(err) {
+		t.Errorf("half a sandbox is still there: %v", err)
+	}
+	a := again.call("GET", "/sandboxes/"+sb.ID, nil)
+	contains(t, string(a.body), `"state":"paused"`)
+	if a := again.call("GET", "/files?path=kept", nil, sb.headers()...); a.status != 200 { // it resumes by itself
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+// TestPod: one session, and a token that comes with the first request.
+func TestPod(t *testing.T) {
+	f := &fake{id: "pod", dir: t.TempDir(), done: make(chan struct{})}
+	r := newRig(t, func(o *Options) { o.Root, o.Live, o.Remote = "", f, true })
+	list := func(token string) int {
+		return r.call("POST", "/process.Process/List", "{}", "Content-Type: "+jsonType, "X-Access-Token: "+token).status
+	}
+	if got := list(""); got != 401 {
+		t.Errorf("before there is a token: %d", got)
+	}
+	for _, path := range []string{"/health", "/ready"} {
+		if a := r.call("GET", path, nil); a.status != 204 {
+			t.Errorf("%s: %d", path, a.status)
+		}
+	}
+	for _, c := range []struct {
+		body string
+		want int
+	}{
+		{`{}`, 401}, {`{"accessToken":"short"}`, 400}, {`{"accessToken":"` + oneKey + `","envVars":{"A":"b"}}`, 204}, {`{"accessToken":"` + otherKey + `"}`, 401}, {`{"accessToken":"` + oneKey + `"}`, 204}, {`{}`, 401},
+	} {
+		if a := r.call("POST", "/init", c.body); a.status != c.want {
+			t.Errorf("%s: %d %s", c.body, a.status, a.body)
+		}
+	}
+	if list(oneKey) != 200 || list(otherKey) != 401 || list("") != 401 {
+		t.Error("the token does not count")
+	}
+	contains(t, string(r.call("GET", "/envs", nil, "X-Access-Token: "+oneKey).body), `"A":"b"`)
+	if a := r.call("POST", "/sandboxes/any/undo", nil, "X-Access-Token: "+oneKey); a.status != 200 {
+		t.Errorf("undo: %d %s", a.status, a.body)
+	}
+	if a := r.call("POST", "/sandboxes/any/undo", nil); a.status != 401 {
+		t.Errorf("undo without the token: %d", a.status)
+	}
+	if a := r.call("POST", "/v2/sandboxes", "{}", "X-Access-Token: "+oneKey); a.status != 404 {
+		t.Errorf("the REST API: %d", a.status)
+	}
+	r.s.drain(t.Context())
+	if a := r.call("GET", "/ready", nil); a.status != 503 || !f.closed.Load() {
+		t.Errorf("ready while it ends: %d", a.status)
+	}
+}
+
+// TestManyConnections: a thousand that say nothing are in nobody's way, and leave no actor behind.
+func TestManyConnections(t *testing.T) {
+	r := newRig(t, nil)
+	sb := r.create(map[string]any{})
+	var idle []net.Conn
+	for range 1000 {
+		c, err := net.Dial("tcp", r.http.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle = append(idle, c)
+		_, _ = io.WriteString(c, "POST /v2/sandboxes HTTP/1.1\r\nHost: localhost\r\nContent-Le") // a slow one
+	}
+	if a := sb.rpc("process.Process/List", map[string]any{}); a.status != 200 {
+		t.Errorf("%d", a.status)
+	}
+	for _, c := range idle {
+		_ = c.Close()
+	}
+	r.http.Client().CloseIdleConnections()
+	actortest.Eventually(t, "the end of the connections", func() bool {
+		n := 0
+		r.s.clients.Range(func(any, any) bool { n++; return true })
+		return n == 0
+	})
+	for _, a := range sb.fake.attached {
+		if !a.detached.Load() || a.told == 0 {
+			t.Error("a connection has gone, and its actor is there")
+		}
+	}
+}
+
+// TestVanished: a client that vanishes in the middle of an upload changes nothing, and one that vanishes from a command leaves it running.
+func TestVanished(t *testing.T) {
+	r := newRig(t, nil)
+	sb := r.create(map[string]any{})
+	if err := os.WriteFile(filepath.Join(sb.home, "f"), []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	head := func(path, kind string, length int) string {
+		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: %s\r\nX-Access-Token: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", path, sb.ID, sb.Token, kind, length)
+	}
+	c, err := net.Dial("tcp", r.http.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(c, head("/files?path=f", "application/octet-stream", 1000)+"half")
+	_ = c.(*net.TCPConn).CloseWrite()
+	answer, _ := io.ReadAll(c)
+	contains(t, string(answer), "400 Bad Request")
+	if b, _ := os.ReadFile(filepath.Join(sb.home, "f")); string(b) != "old" {
+		t.Errorf("%q", b)
+	}
+	message := frame(0, `{"process":{"cmd":"sleep","args":["1000"]}}`)
+	c, err = net.Dial("tcp", r.http.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(c, head("/process.Process/Start", streamType, len(message))+string(message))
+	buf := make([]byte, 4096)
+	for got := ""; !strings.Contains(got, `"start"`); {
+		n, err := c.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += string(buf[:n])
+	}
+	_ = c.Close()
+	var l struct{ Processes []processInfo }
+	sb.rpc("process.Process/List", map[string]any{}).into(t, &l)
+	if len(l.Processes) != 1 {
+		t.Fatalf("%+v", l)
+	}
+	_ = sb.fake.commands[0].cmd.Process.Kill()
+}
+
+// TestAtOnce: lifecycle calls of one sandbox come one after the other, whoever asks.
+func TestAtOnce(t *testing.T) {
+	r := newRig(t, nil)
+	sb := r.create(map[string]any{})
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			switch i % 3 {
+			case 0:
+				r.call("POST", "/sandboxes/"+sb.ID+"/pause", map[string]any{})
+			case 1:
+				r.call("POST", "/v2/sandboxes/"+sb.ID+"/connect", map[string]any{})
+			default:
+				r.call("POST", "/sandboxes/"+sb.ID+"/snapshots", map[string]any{})
+			}
+		})
+	}
+	all.Wait()
+	if a := r.call("DELETE", "/sandboxes/"+sb.ID, nil); a.status != 204 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	for i, f := range r.fakes {
+		if !f.closed.Load() {
+			t.Errorf("session %d is still there", i)
+		}
+	}
+}
+
+// TestMetadataFile: the file has the token, and nobody else may read it.
+func TestMetadataFile(t *testing.T) {
+	r := newRig(t, nil)
+	sb := r.create(map[string]any{})
+	b, err := os.ReadFile(filepath.Join(filepath.Dir(sb.home), fileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m metadata
+	if err := json.Unmarshal(bytes.TrimSpace(b), &m); err != nil || m.Token != sb.Token {
+		t.Errorf("%v %s", err, b)
+	}
+	st, err := os.Stat(filepath.Join(filepath.Dir(sb.home), fileName))
+	if err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", st.Mode(), err)
+	}
+	if a := r.call("GET", "/sandboxes/"+sb.ID+"/metrics", nil); a.status != http.StatusOK {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}

@@ -1,0 +1,418 @@
+package e2b
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/codeagent/sandbox/actors/frontend"
+)
+
+// Objects of the REST API.
+type (
+	newSandbox struct {
+		TemplateID string `json:"templateID"`
+		Timeout    *int64 `json:"timeout"`
+		AutoPause  bool   `json:"autoPause"`
+		AutoResume *struct{ Enabled bool }
+		Metadata   map[string]string `json:"metadata"`
+		EnvVars    map[string]string `json:"envVars"`
+		Internet   *bool             `json:"allow_internet_access"`
+		Network    *struct {
+			AllowPublicTraffic *bool          `json:"allowPublicTraffic"`
+			AllowOut           []string       `json:"allowOut"`
+			DenyOut            []string       `json:"denyOut"`
+			Rules              map[string]any `json:"rules"`
+			EgressProxy        any            `json:"egressProxy"`
+			MaskRequestHost    string         `json:"maskRequestHost"`
+		} `json:"network"`
+		VolumeMounts []any `json:"volumeMounts"`
+		MCP          any   `json:"mcp"`
+		IAM          any   `json:"iam"`
+	}
+	sandboxObject struct {
+		SandboxID          string  `json:"sandboxID"`
+		TemplateID         string  `json:"templateID"`
+		ClientID           string  `json:"clientID"`
+		EnvdVersion        string  `json:"envdVersion"`
+		EnvdAccessToken    string  `json:"envdAccessToken"`
+		TrafficAccessToken *string `json:"trafficAccessToken"`
+		Domain             *string `json:"domain"`
+	}
+	lifecycle struct {
+		OnTimeout  string `json:"onTimeout"`
+		AutoResume bool   `json:"autoResume"`
+	}
+	sandboxDetail struct {
+		SandboxID       string            `json:"sandboxID"`
+		TemplateID      string            `json:"templateID"`
+		ClientID        string            `json:"clientID"`
+		EnvdVersion     string            `json:"envdVersion"`
+		EnvdAccessToken string            `json:"envdAccessToken,omitempty"`
+		Domain          *string           `json:"domain,omitempty"`
+		StartedAt       time.Time         `json:"startedAt"`
+		EndAt           time.Time         `json:"endAt"`
+		State           string            `json:"state"`
+		CPUCount        int               `json:"cpuCount"`
+		MemoryMB        int64             `json:"memoryMB"`
+		DiskSizeMB      int64             `json:"diskSizeMB"`
+		Metadata        map[string]string `json:"metadata"`
+		Lifecycle       *lifecycle        `json:"lifecycle,omitempty"`
+		Internet        *bool             `json:"allowInternetAccess,omitempty"`
+	}
+)
+
+const (
+	// maxPage is how many items a page of a list has at most, and by default.
+	maxPage = 100
+	// maxSandboxes is how many sandboxes a server has, paused ones as well.
+	maxSandboxes = 10_000
+	clientID     = "sandbox" // nobody uses it any more
+)
+
+// routesREST are the requests of the REST API.
+func (s *Server) routesREST() *http.ServeMux {
+	m := http.NewServeMux()
+	handle := func(pattern string, f func(http.ResponseWriter, *http.Request) error) {
+		m.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := f(w, r); err != nil {
+				answerError(w, err)
+			}
+		})
+	}
+	for pattern, f := range map[string]func(http.ResponseWriter, *http.Request) error{
+		"GET /health":                     s.health,
+		"GET /ready":                      s.ready,
+		"POST /v2/sandboxes":              s.create,
+		"POST /sandboxes":                 s.create,
+		"GET /v2/sandboxes":               s.listSandboxes,
+		"GET /sandboxes":                  s.listSandboxes,
+		"GET /sandboxes/metrics":          s.metricsOfAll,
+		"GET /sandboxes/{id}":             s.detail,
+		"DELETE /sandboxes/{id}":          s.killSandbox,
+		"POST /sandboxes/{id}/timeout":    s.setTimeout,
+		"POST /sandboxes/{id}/refreshes":  s.refresh,
+		"POST /sandboxes/{id}/pause":      s.pauseSandbox,
+		"POST /sandboxes/{id}/resume":     s.connectSandbox,
+		"POST /sandboxes/{id}/connect":    s.connectSandbox,
+		"POST /v2/sandboxes/{id}/connect": s.connectSandbox,
+		"GET /sandboxes/{id}/metrics":     s.metricsOfOne,
+		"POST /sandboxes/{id}/snapshots":  s.createSnapshot,
+		"GET /snapshots":                  s.listSnapshots,
+		"DELETE /templates/{template}":    s.deleteSnapshot,
+		"POST /sandboxes/{id}/fork":       missingHere("a sandbox cannot be forked: make a snapshot, and sandboxes of that"),
+		"PUT /sandboxes/{id}/network":     missingHere("the network of a sandbox that runs cannot be changed: --network and --allow-host of the server say what sandboxes reach"),
+		"GET /sandboxes/{id}/logs":        missingHere("there are no logs of sandboxes: GET /sandboxes/{id}/history has what was done"),
+		"GET /v2/sandboxes/{id}/logs":     missingHere("there are no logs of sandboxes: GET /sandboxes/{id}/history has what was done"),
+		"/volumes":                        missingHere("there are no volumes"),
+		"/volumes/":                       missingHere("there are no volumes"),
+		"/secrets":                        missingHere("there are no secrets: --inject of the server adds them to requests on their way out"),
+		"/secrets/":                       missingHere("there are no secrets: --inject of the server adds them to requests on their way out"),
+		"/teams":                          missingHere("there are no teams"),
+		"/teams/":                         missingHere("there are no teams"),
+		"/templates":                      missingHere("templates are folders, and are not built: make a directory below templates in the server's directory"),
+		"/templates/":                     missingHere("templates are folders, and are not built: make a directory below templates in the server's directory"),
+		"/v2/templates":                   missingHere("templates are folders, and are not built: make a directory below templates in the server's directory"),
+		"/v2/templates/":                  missingHere("templates are folders, and are not built: make a directory below templates in the server's directory"),
+		"/v3/templates":                   missingHere("templates are folders, and are not built: make a directory below templates in the server's directory"),
+		"/": func(http.ResponseWriter, *http.Request) error {
+			return fail(http.StatusNotFound, "there is no such request; commands and files are asked for with the header E2b-Sandbox-Id")
+		},
+	} {
+		handle(pattern, f)
+	}
+	s.routesOwn(m, func(r *http.Request) (*place, error) {
+		sb, err := s.named(r)
+		if err != nil {
+			return nil, err
+		}
+		return sb.running(r.Context())
+	})
+	return m
+}
+
+// missingHere answers what is left out.
+func missingHere(why string) func(http.ResponseWriter, *http.Request) error {
+	return func(http.ResponseWriter, *http.Request) error { return fail(http.StatusNotImplemented, "%s", why) }
+}
+
+// named finds the sandbox of a request's path.
+func (s *Server) named(r *http.Request) (*sandbox, error) {
+	id := r.PathValue("id")
+	if sb := s.sandbox(id); sb != nil {
+		if _, _, gone := sb.look(); !gone {
+			return sb, nil
+		}
+	}
+	return nil, notFound(frontend.Short([]byte(frontend.Valid(id))))
+}
+
+// read decodes the body of a request, which may be empty.
+func read(r *http.Request, into any) error {
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	return unmarshal(b, into)
+}
+
+// lifetime is a timeout of a client in seconds.
+func lifetime(seconds *int64) (time.Duration, error) {
+	if seconds == nil {
+		return defaultTimeout, nil
+	}
+	if *seconds < 0 || *seconds > int64(maxTimeout/time.Second) {
+		return 0, fail(http.StatusBadRequest, "timeout: it has to be 0 to %d seconds", int64(maxTimeout/time.Second))
+	}
+	return time.Duration(*seconds) * time.Second, nil
+}
+
+// unsupported says what of a new sandbox cannot be had.
+func (n *newSandbox) unsupported() error {
+	switch {
+	case len(n.VolumeMounts) > 0:
+		return fail(http.StatusNotImplemented, "volumeMounts: there are no volumes")
+	case n.MCP != nil:
+		return fail(http.StatusNotImplemented, "mcp: there is no gateway of MCP servers")
+	case n.IAM != nil:
+		return fail(http.StatusNotImplemented, "iam: there are no tokens of workloads")
+	case n.Network != nil && (len(n.Network.AllowOut) > 0 || len(n.Network.DenyOut) > 0 || len(n.Network.Rules) > 0 || n.Network.EgressProxy != nil || n.Network.MaskRequestHost != ""):
+		return fail(http.StatusNotImplemented, "network: --network, --allow-host and --deny-host of the server say what sandboxes reach; only allowPublicTraffic and allow_internet_access can be asked for")
+	}
+	return nil
+}
+
+// create makes a sandbox, and starts it.
+func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
+	var n newSandbox
+	if err := read(r, &n); err != nil {
+		return err
+	}
+	if err := n.unsupported(); err != nil {
+		return err
+	}
+	life, err := lifetime(n.Timeout)
+	if err != nil {
+		return err
+	}
+	if _, err := frontend.Environ(s.o.Environ, n.EnvVars); err != nil {
+		return fail(http.StatusBadRequest, "envVars: %s", err)
+	}
+	from, err := s.template(cmp.Or(n.TemplateID, baseTemplate))
+	if err != nil {
+		return err
+	}
+	now := s.o.Clock.Now()
+	sb := s.newSandbox(newID())
+	sb.meta = metadata{
+		ID: sb.id, Template: cmp.Or(n.TemplateID, baseTemplate), Token: newToken(), StartedAt: now, EndAt: now.Add(life), OnTimeout: onTimeoutKill,
+		AutoResume: n.AutoResume != nil && n.AutoResume.Enabled, Offline: n.Internet != nil && !*n.Internet, Metadata: n.Metadata, Envs: n.EnvVars,
+	}
+	if n.AutoPause {
+		sb.meta.OnTimeout = onTimeoutPause
+	}
+	if n.Network != nil && n.Network.AllowPublicTraffic != nil && !*n.Network.AllowPublicTraffic {
+		sb.meta.Traffic = newToken()
+	}
+	if err := s.make(r.Context(), sb, from); err != nil {
+		return err
+	}
+	answer(w, http.StatusCreated, s.object(sb))
+	return nil
+}
+
+// make makes a sandbox's directory and starts it. After an error nothing of it is left.
+func (s *Server) make(ctx context.Context, sb *sandbox, from string) (err error) {
+	s.mu.RLock()
+	full := len(s.sandboxes) >= maxSandboxes
+	s.mu.RUnlock()
+	if full {
+		return fail(http.StatusTooManyRequests, "there are %d sandboxes: end some", maxSandboxes)
+	}
+	defer func() {
+		if err != nil {
+			sb.mu.Lock()
+			sb.gone = true
+			sb.mu.Unlock()
+			s.forget(sb)
+			if rerr := s.removeSandbox(context.WithoutCancel(ctx), sb); rerr != nil {
+				s.o.Logger.Warn("what is left of a sandbox that did not start", "component", "e2b", "sandbox", sb.id, "err", rerr)
+			}
+		}
+	}()
+	if err := os.Mkdir(sb.dir, 0o700); err != nil {
+		return err
+	}
+	if err := s.copyFolder(ctx, sb.home(), from); err != nil {
+		return err
+	}
+	if err := sb.save(func(*metadata) {}); err != nil {
+		return err
+	}
+	if _, err := sb.start(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.sandboxes[sb.id] = sb
+	s.mu.Unlock()
+	sb.arm()
+	if s.draining.Load() { // it has come too late to be closed with the others
+		sb.rest(ctx)
+	}
+	return nil
+}
+
+// domain is what clients are told of the names of ports.
+func (s *Server) domain() *string {
+	if s.o.Domain == "" {
+		return nil
+	}
+	return &s.o.Domain
+}
+
+// object is what a client is told that has made a sandbox, or has connected to it.
+func (s *Server) object(sb *sandbox) sandboxObject {
+	m, _, _ := sb.look()
+	o := sandboxObject{SandboxID: m.ID, TemplateID: m.Template, ClientID: clientID, EnvdVersion: EnvdVersion, EnvdAccessToken: m.Token, Domain: s.domain()}
+	if m.Traffic != "" {
+		o.TrafficAccessToken = &m.Traffic
+	}
+	return o
+}
+
+// describe is what a client is told of a sandbox that it asks about.
+func (sb *sandbox) describe(usage usage) sandboxDetail {
+	m, p, _ := sb.look()
+	d := sandboxDetail{
+		SandboxID: m.ID, TemplateID: m.Template, ClientID: clientID, EnvdVersion: EnvdVersion, StartedAt: m.StartedAt.UTC(), EndAt: m.EndAt.UTC(), State: statePaused,
+		CPUCount: runtime.NumCPU(), MemoryMB: usage.memory >> 20, DiskSizeMB: usage.disk >> 20, Metadata: m.Metadata,
+	}
+	if d.Metadata == nil {
+		d.Metadata = map[string]string{}
+	}
+	if p != nil && !ended(p.live) {
+		d.State = stateRunning
+	}
+	return d
+}
+
+// detail answers about one sandbox.
+func (s *Server) detail(w http.ResponseWriter, r *http.Request) error {
+	sb, err := s.named(r)
+	if err != nil {
+		return err
+	}
+	m, _, _ := sb.look()
+	d := sb.describe(s.usage(s.o.Root))
+	d.EnvdAccessToken, d.Domain = m.Token, s.domain()
+	d.Lifecycle = &lifecycle{m.OnTimeout, m.AutoResume}
+	online := !m.Offline
+	d.Internet = &online
+	answer(w, http.StatusOK, d)
+	return nil
+}
+
+// killSandbox ends a sandbox.
+func (s *Server) killSandbox(w http.ResponseWriter, r *http.Request) error {
+	sb, err := s.named(r)
+	if err == nil {
+		err = sb.kill(r.Context())
+	}
+	return noContent(w, err)
+}
+
+func noContent(w http.ResponseWriter, err error) error {
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
+
+// setTimeout says how long a sandbox lives from now on.
+func (s *Server) setTimeout(w http.ResponseWriter, r *http.Request) error {
+	sb, err := s.named(r)
+	if err != nil {
+		return err
+	}
+	var m struct {
+		Timeout *int64 `json:"timeout"`
+	}
+	if err := read(r, &m); err != nil {
+		return err
+	}
+	if m.Timeout == nil {
+		return fail(http.StatusBadRequest, "timeout is missing")
+	}
+	life, err := lifetime(m.Timeout)
+	if err != nil {
+		return err
+	}
+	if now, _, _ := sb.look(); now.Paused {
+		return fail(http.StatusConflict, "the sandbox %s is paused: connect to it", sb.id)
+	}
+	return noContent(w, sb.lives(life, false))
+}
+
+// refresh has a sandbox live longer.
+func (s *Server) refresh(w http.ResponseWriter, r *http.Request) error {
+	sb, err := s.named(r)
+	if err != nil {
+		return err
+	}
+	var m struct {
+		Duration *int64 `json:"duration"`
+	}
+	if err := read(r, &m); err != nil {
+		return err
+	}
+	life, err := lifetime(m.Duration)
+	if err == nil {
+		err = sb.lives(life, true)
+	}
+	return noContent(w, err)
+}
+
+// pauseSandbox closes the session of a sandbox.
+func (s *Server) pauseSandbox(w http.ResponseWriter, r *http.Request) error {
+	sb, err := s.named(r)
+	if err == nil {
+		err = sb.pause(r.Context())
+	}
+	return noContent(w, err)
+}
+
+// connectSandbox starts a sandbox that is paused, and has one live longer.
+func (s *Server) connectSandbox(w http.ResponseWriter, r *http.Request) error {
+	sb, err := s.named(r)
+	if err != nil {
+		return err
+	}
+	var m struct {
+		Timeout *int64 `json:"timeout"`
+	}
+	if err := read(r, &m); err != nil {
+		return err
+	}
+	life, err := lifetime(m.Timeout)
+	if err != nil {
+		return err
+	}
+	_, before, _ := sb.look()
+	p, err := sb.start(r.Context())
+	if err != nil {
+		return err
+	}
+	if err := sb.lives(life, true); err != nil {
+		return err
+	}
+	status := http.StatusCreated
+	if p == before {
+		status = http.StatusOK
+	}
+	answer(w, status, s.object(sb))
+	return nil
+}

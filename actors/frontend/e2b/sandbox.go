@@ -1,0 +1,308 @@
+package e2b
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/codeagent/sandbox/actors/api"
+)
+
+const (
+	// defaultTimeout is how long a sandbox lives unless its client says so, and maxTimeout how long one may.
+	defaultTimeout = 300 * time.Second
+	maxTimeout     = 30 * 24 * time.Hour
+
+	stateRunning, statePaused = "running", "paused"
+	onTimeoutKill             = "kill"
+	onTimeoutPause            = "pause"
+)
+
+// metadata is what the file of a sandbox says of it.
+type metadata struct {
+	ID         string            `json:"id"`
+	Template   string            `json:"template"`
+	Token      string            `json:"token"`                   // of envd
+	Traffic    string            `json:"traffic_token,omitempty"` // that the ports of programs inside need; empty: none
+	StartedAt  time.Time         `json:"started_at"`
+	EndAt      time.Time         `json:"end_at"`
+	OnTimeout  string            `json:"on_timeout"`
+	AutoResume bool              `json:"auto_resume,omitempty"`
+	Offline    bool              `json:"offline,omitempty"`
+	Metadata   map[string]string `json:"metadata,omitempty"`
+	Envs       map[string]string `json:"envs,omitempty"`
+	UndoDir    string            `json:"undo_dir,omitempty"`
+	Paused     bool              `json:"paused,omitempty"` // somebody has asked for that
+}
+
+// sandbox is one of the REST API.
+type sandbox struct {
+	s   *Server
+	id  string
+	dir string // of all that belongs to it
+
+	turn chan struct{} // filled by whoever starts, pauses, ends or copies it
+	gate sync.RWMutex  // held by a copy of its folder, and for reading by whoever begins what could change that
+
+	mu    sync.Mutex
+	meta  metadata
+	place *place // nil: it is paused
+	gone  bool
+	stop  func() bool // of the timer of its end
+	round int         // counts the timers
+}
+
+// home is the folder.
+func (sb *sandbox) home() string { return filepath.Join(sb.dir, homeName) }
+
+// take waits for its turn, and returns what gives that back.
+func (sb *sandbox) take(ctx context.Context) (func(), error) {
+	select {
+	case sb.turn <- struct{}{}:
+		return func() { <-sb.turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// look returns what is known of it now.
+func (sb *sandbox) look() (m metadata, p *place, gone bool) {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	return sb.meta, sb.place, sb.gone
+}
+
+// notFound is the error about a sandbox that is not there.
+func notFound(id string) error { return fail(http.StatusNotFound, "the sandbox %s was not found", id) }
+
+// running is the sandbox for those who use it. One that resumes by itself is started.
+func (sb *sandbox) running(ctx context.Context) (*place, error) {
+	m, p, gone := sb.look()
+	if p != nil && !ended(p.live) {
+		return p, nil
+	}
+	if !gone && m.AutoResume && p == nil {
+		return sb.start(ctx)
+	}
+	if gone {
+		return nil, fail(statusGone, "the sandbox %s was not found", sb.id)
+	}
+	return nil, fail(statusGone, "the sandbox %s is paused: connect to it", sb.id)
+}
+
+// start starts the session if there is none.
+func (sb *sandbox) start(ctx context.Context) (*place, error) {
+	back, err := sb.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer back()
+	return sb.launch(ctx)
+}
+
+// launch is start for who has the turn.
+func (sb *sandbox) launch(ctx context.Context) (*place, error) {
+	m, p, gone := sb.look()
+	switch {
+	case gone:
+		return nil, notFound(sb.id)
+	case p != nil && !ended(p.live):
+		return p, nil
+	case sb.s.draining.Load():
+		return nil, fail(http.StatusServiceUnavailable, "the server is ending")
+	}
+	live, err := sb.s.o.Start(context.WithoutCancel(ctx), StartRequest{Folder: sb.home(), Offline: m.Offline}) // half a start helps nobody
+	if err != nil {
+		return nil, err
+	}
+	p, err = sb.s.newPlace(live, withID(m))
+	if err == nil {
+		m.UndoDir, err = undoDir(ctx, live)
+	}
+	if err == nil {
+		err = sb.save(func(now *metadata) { now.UndoDir, now.Paused = m.UndoDir, false })
+	}
+	if err != nil {
+		sb.s.closeLive(context.WithoutCancel(ctx), live)
+		return nil, err
+	}
+	p.token = m.Token
+	p.started = sb.begins
+	sb.mu.Lock()
+	sb.place = p
+	sb.mu.Unlock()
+	return p, nil
+}
+
+// withID are the variables of a sandbox's commands.
+func withID(m metadata) map[string]string {
+	all := map[string]string{"E2B_SANDBOX_ID": m.ID}
+	for k, v := range m.Envs {
+		all[k] = v
+	}
+	return all
+}
+
+// undoDir is where the undo log is of a session's folder.
+func undoDir(ctx context.Context, live api.Live) (string, error) {
+	st, err := live.Status(ctx)
+	if err != nil {
+		return "", err
+	}
+	return st.Directories[0].UndoDir, nil
+}
+
+// begins holds up a copy until what begins has begun.
+func (sb *sandbox) begins() func() {
+	sb.gate.RLock()
+	return sb.gate.RUnlock
+}
+
+// rest closes the session: the sandbox is paused then.
+func (sb *sandbox) rest(ctx context.Context) {
+	back, err := sb.take(ctx)
+	if err != nil {
+		return
+	}
+	defer back()
+	sb.halt(ctx)
+}
+
+// halt is rest for who has the turn. It reports whether there was a session.
+func (sb *sandbox) halt(ctx context.Context) bool {
+	sb.mu.Lock()
+	p := sb.place
+	sb.place = nil
+	sb.mu.Unlock()
+	if p == nil {
+		return false
+	}
+	p.endWatchers()
+	sb.s.closeLive(context.WithoutCancel(ctx), p.live)
+	return true
+}
+
+// pause closes the session. It fails if there is none.
+func (sb *sandbox) pause(ctx context.Context) error {
+	back, err := sb.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer back()
+	if _, _, gone := sb.look(); gone {
+		return notFound(sb.id)
+	}
+	if !sb.halt(ctx) {
+		return fail(http.StatusConflict, "the sandbox %s is paused already", sb.id)
+	}
+	sb.disarm()
+	return sb.save(func(m *metadata) { m.Paused = true })
+}
+
+// kill ends the sandbox, and removes all of it.
+func (sb *sandbox) kill(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	back, err := sb.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer back()
+	sb.mu.Lock()
+	gone := sb.gone
+	sb.gone = true
+	sb.mu.Unlock()
+	if gone {
+		return notFound(sb.id)
+	}
+	sb.disarm()
+	sb.halt(ctx)
+	sb.s.forget(sb)
+	return sb.s.removeSandbox(ctx, sb)
+}
+
+// disarm stops the timer of its end.
+func (sb *sandbox) disarm() {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	if sb.stop != nil {
+		sb.stop()
+	}
+	sb.stop = nil
+	sb.round++
+}
+
+// lives says how long it lives from now on. With atLeast it does not become shorter.
+func (sb *sandbox) lives(d time.Duration, atLeast bool) error {
+	now := sb.s.o.Clock.Now()
+	err := sb.save(func(m *metadata) {
+		if end := now.Add(d); !atLeast || end.After(m.EndAt) {
+			m.EndAt = end
+		}
+	})
+	if err != nil {
+		return err
+	}
+	sb.arm()
+	return nil
+}
+
+// arm has the sandbox end in time.
+func (sb *sandbox) arm() {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	if sb.stop != nil {
+		sb.stop()
+	}
+	sb.round++
+	round := sb.round
+	left := max(0, sb.meta.EndAt.Sub(sb.s.o.Clock.Now()))
+	sb.stop = sb.s.o.Clock.AfterFunc(left, func() { go sb.expire(round) })
+}
+
+// expire is the end of a sandbox's time.
+func (sb *sandbox) expire(round int) {
+	sb.mu.Lock()
+	stale := round != sb.round || sb.gone
+	action := sb.meta.OnTimeout
+	sb.mu.Unlock()
+	if stale {
+		return
+	}
+	ctx := context.Background()
+	do := sb.kill
+	if action == onTimeoutPause {
+		do = sb.pause
+	}
+	if err := do(ctx); err != nil && !errors.As(err, new(*problem)) {
+		sb.s.o.Logger.Warn("a sandbox at the end of its time", "component", "e2b", "sandbox", sb.id, "err", err)
+	}
+}
+
+// save changes what is known, and the file.
+func (sb *sandbox) save(change func(*metadata)) error {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	if sb.gone {
+		return notFound(sb.id)
+	}
+	m := sb.meta
+	change(&m)
+	if err := writeJSON(sb.dir, m); err != nil {
+		return fmt.Errorf("the sandbox's file: %w", err)
+	}
+	sb.meta = m
+	return nil
+}
+
+// traffic tells whether a request may reach the ports of programs inside.
+func (sb *sandbox) traffic(r *http.Request) error {
+	m, _, _ := sb.look()
+	if m.Traffic != "" && !same(r.Header.Get("E2b-Traffic-Access-Token"), m.Traffic) {
+		return fail(http.StatusForbidden, "the ports of this sandbox are not public: send its token in the header e2b-traffic-access-token")
+	}
+	return nil
+}

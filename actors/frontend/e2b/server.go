@@ -1,0 +1,297 @@
+package e2b
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/supervision"
+)
+
+const (
+	// maxConnections is how many connections are served at a time; more wait.
+	maxConnections = 2048
+	maxHeader      = 32 << 10 // bytes
+	headerTimeout  = 10 * time.Second
+	// bodyTimeout is how long nothing of a body may come, writeTimeout how long nothing of an answer may be taken, and idleTimeout how long a connection may have no request.
+	bodyTimeout  = time.Minute
+	writeTimeout = 30 * time.Second
+	idleTimeout  = 3 * time.Minute
+	// closeTimeout bounds the orderly end of a session, and drainTimeout that of the answers that are under way then.
+	closeTimeout = 20 * time.Second
+	drainTimeout = 5 * time.Second
+)
+
+// EnvdVersion is the version of envd that clients are told: it opens all that they know.
+const EnvdVersion = "0.6.4"
+
+// StartRequest asks for the session of a sandbox.
+type StartRequest struct {
+	// Folder is the sandbox's folder, absolute: the only working folder.
+	Folder string
+	// Offline: the sandbox has no network, whatever is configured.
+	Offline bool
+}
+
+// Options make a [Server].
+type Options struct {
+	// Start starts the session of a sandbox of the REST API. It may be called by several goroutines at once.
+	Start func(ctx context.Context, r StartRequest) (api.Live, error)
+	// Root is where sandboxes, snapshots and templates are. It is made if it is not there.
+	Root string
+	// Templates are folders that sandboxes are copies of, by name, beside those below the root.
+	Templates map[string]string
+	// Domain: the ports of a sandbox are reached at PORT-ID.DOMAIN. It may have a port of its own. Empty: by headers only.
+	Domain string
+	// Keys are the keys of the REST API; nil: whoever reaches the listener may use it, if no browser asks and the name is one of this machine.
+	Keys *Keys
+
+	// Live makes this a server of one session, without the REST API. It is closed at the end.
+	Live api.Live
+	// Token is what clients of that session have to send; empty: the first POST /init gives it, and until then nothing else is answered if Remote.
+	Token string
+	// Remote says that others than this machine reach the listener.
+	Remote bool
+
+	// Environ are the variables of commands; HOME is set here.
+	Environ []string
+	Version string
+	Clock   supervision.Clock // nil: the real one
+	Logger  *slog.Logger      // nil: none
+}
+
+// Server serves the API. Make it with [New]. Its methods are safe for concurrent use.
+type Server struct {
+	o     Options
+	rest  *http.ServeMux
+	inner *http.ServeMux // of a sandbox
+	pod   *place         // with [Options.Live]
+	lock  int            // of the root; -1: there is none
+
+	clients  sync.Map // *client, by its net.Conn
+	draining atomic.Bool
+	calls    atomic.Uint64
+
+	mu        sync.RWMutex
+	sandboxes map[string]*sandbox
+	copying   sync.Mutex // one copy of a folder at a time: they share the disk
+}
+
+// New makes a server. With a root it takes up the sandboxes that are there, as paused ones; the error says so if another server has it.
+func New(o Options) (*Server, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = supervision.RealClock{}
+	}
+	s := &Server{o: o, lock: -1, sandboxes: map[string]*sandbox{}}
+	s.rest, s.inner = s.routesREST(), s.routesInner()
+	if o.Live != nil {
+		p, err := s.newPlace(o.Live, nil)
+		if err != nil {
+			return nil, err
+		}
+		p.token, p.open = o.Token, o.Token == "" && !o.Remote
+		s.pod = p
+		return s, nil
+	}
+	if err := s.takeUp(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Serve serves on a listener until ctx ends. Then it closes all sessions, which ends their commands and closes their steps, and l. It is called once.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	srv := &http.Server{
+		Handler: s, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog:    slog.NewLogLogger(s.o.Logger.Handler(), slog.LevelDebug),
+		BaseContext: func(net.Listener) context.Context { return base },
+		ConnContext: s.connected, ConnState: s.connection,
+		DisableGeneralOptionsHandler: true,
+	}
+	drained := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(drained)
+		s.drain(context.WithoutCancel(ctx))
+		bounded, done := context.WithTimeout(base, drainTimeout)
+		defer done()
+		if srv.Shutdown(bounded) != nil {
+			_ = srv.Close()
+		}
+	})
+	err := srv.Serve(netutil.LimitListener(l, maxConnections))
+	if !stop() {
+		<-drained
+		return nil // we were asked to end
+	}
+	s.drain(context.WithoutCancel(ctx))
+	return errors.Join(err, srv.Close())
+}
+
+// drain closes all sessions: no new one begins.
+func (s *Server) drain(ctx context.Context) {
+	s.draining.Store(true)
+	var all sync.WaitGroup
+	if s.pod != nil {
+		all.Go(func() { s.closeLive(ctx, s.pod.live) })
+	}
+	for _, sb := range s.list() {
+		all.Go(func() { sb.rest(ctx) })
+	}
+	all.Wait()
+	s.unlock()
+}
+
+// closeLive ends a session.
+func (s *Server) closeLive(ctx context.Context, live api.Live) {
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	if err := live.Close(ctx); err != nil {
+		s.o.Logger.Warn("closing a session", "component", "e2b", "session", live.ID(), "err", err)
+	}
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if err := s.route(w, r); err != nil {
+		answerError(w, err)
+	}
+}
+
+// route finds out who answers.
+func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
+	a, err := addressOf(r, s.o.Domain)
+	if err != nil {
+		return err
+	}
+	if s.pod != nil {
+		return s.routePod(w, r, a)
+	}
+	if a.id == "" && r.URL.Path == "/files" && r.URL.Query().Has("signature") {
+		sb, err := s.signed(r)
+		if err != nil {
+			return err
+		}
+		return s.within(w, r, sb, envdPort)
+	}
+	if a.id == "" {
+		if err := s.admitted(r); err != nil {
+			return err
+		}
+		r.Body = s.bounded(w, r, maxMessage)
+		s.rest.ServeHTTP(w, r)
+		return nil
+	}
+	sb := s.sandbox(a.id)
+	if sb == nil {
+		return fail(statusGone, "the sandbox %s was not found", a.id)
+	}
+	return s.within(w, r, sb, a.port)
+}
+
+// routePod is route where there is one sandbox.
+func (s *Server) routePod(w http.ResponseWriter, r *http.Request, a address) error {
+	if a.id != "" && a.port != envdPort {
+		if err := s.pod.admit(r); err != nil {
+			return err
+		}
+		return s.forward(w, r, s.pod.live, a.port)
+	}
+	s.serveInner(w, r, s.pod)
+	return nil
+}
+
+// within answers for a sandbox.
+func (s *Server) within(w http.ResponseWriter, r *http.Request, sb *sandbox, port uint16) error {
+	p, err := sb.running(r.Context())
+	if err != nil {
+		return err
+	}
+	if port != envdPort {
+		if err := sb.traffic(r); err != nil {
+			return err
+		}
+		return s.forward(w, r, p.live, port)
+	}
+	s.serveInner(w, r, p)
+	return nil
+}
+
+// serveInner answers what envd is asked.
+func (s *Server) serveInner(w http.ResponseWriter, r *http.Request, p *place) {
+	w.Header().Set("Cache-Control", "no-store")
+	s.inner.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), placeKey{}, p)))
+}
+
+// admitted tells whether a request may use the REST API.
+func (s *Server) admitted(r *http.Request) error {
+	if s.o.Keys != nil {
+		if r.URL.Path == "/health" || r.URL.Path == "/ready" {
+			return nil
+		}
+		return s.o.Keys.allow(r.Header.Get("X-Api-Key"))
+	}
+	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
+		return fail(http.StatusForbidden, "a browser may not ask this server: it was started without --api-keys")
+	}
+	if !local(r.Host) {
+		return fail(http.StatusForbidden, "this server was started without --api-keys, and answers to names of this machine only")
+	}
+	return nil
+}
+
+// bounded is the body of a request: at most so many bytes, of which some have to come all the time.
+func (s *Server) bounded(w http.ResponseWriter, r *http.Request, most int64) *body {
+	b := &body{r: http.MaxBytesReader(w, r.Body, most), rc: http.NewResponseController(w)}
+	if c := clientOf(r); c != nil {
+		b.read = &c.in
+	}
+	return b
+}
+
+// body is the body of a request that must not stand still.
+type body struct {
+	r interface {
+		Read([]byte) (int, error)
+		Close() error
+	}
+	rc   *http.ResponseController
+	read *atomic.Int64
+}
+
+// Read implements [io.Reader].
+func (b *body) Read(p []byte) (int, error) {
+	_ = b.rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder of a test has none
+	n, err := b.r.Read(p)
+	if err != nil {
+		_ = b.rc.SetReadDeadline(time.Time{}) // or the connection would be taken for one that has gone
+	}
+	if b.read != nil {
+		b.read.Add(int64(n))
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fail(http.StatusRequestTimeout, "nothing of the request has come for %v", bodyTimeout)
+	}
+	return n, err
+}
+
+// Close implements [io.Closer].
+func (b *body) Close() error { return b.r.Close() }
+
+// number gives each call its id.
+func (s *Server) number() string { return fmt.Sprintf("e2b-%d", s.calls.Add(1)) }

@@ -1,0 +1,116 @@
+package e2b
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/codeagent/sandbox/actors/api"
+)
+
+// snapshotObject is what a client is told of a snapshot.
+type snapshotObject struct {
+	SnapshotID string   `json:"snapshotID"`
+	Names      []string `json:"names"`
+}
+
+func objectOf(one snapshot) snapshotObject {
+	o := snapshotObject{SnapshotID: one.ID, Names: []string{}}
+	if one.Name != "" {
+		o.Names = append(o.Names, one.Name)
+	}
+	return o
+}
+
+// createSnapshot marks this point of a sandbox's history, and copies the folder.
+func (s *Server) createSnapshot(w http.ResponseWriter, r *http.Request) error {
+	sb, err := s.named(r)
+	if err != nil {
+		return err
+	}
+	var m struct {
+		Name string `json:"name"`
+	}
+	if err := read(r, &m); err != nil {
+		return err
+	}
+	if m.Name != "" && !ValidName(m.Name) {
+		return fail(http.StatusBadRequest, "name: %q is no name: letters, digits, '.', '_' and '-'", m.Name)
+	}
+	back, err := sb.take(r.Context())
+	if err != nil {
+		return err
+	}
+	defer back()
+	one := snapshot{ID: newID(), Name: m.Name, Sandbox: sb.id, At: s.o.Clock.Now()}
+	dir := filepath.Join(s.o.Root, snapshotsName, one.ID)
+	if err := s.snap(r.Context(), sb, one, dir); err != nil {
+		if rerr := removeTree(context.WithoutCancel(r.Context()), dir); rerr != nil {
+			s.o.Logger.Warn("what is left of a snapshot", "component", "e2b", "path", dir, "err", rerr)
+		}
+		return err
+	}
+	answer(w, http.StatusCreated, objectOf(one))
+	return nil
+}
+
+// snap makes a snapshot. As long as it is made, nothing new begins in the sandbox that could change the folder; a command that runs in a step is in its way.
+func (s *Server) snap(ctx context.Context, sb *sandbox, one snapshot, dir string) error {
+	_, p, gone := sb.look()
+	if gone {
+		return notFound(sb.id)
+	}
+	if !sb.gate.TryLock() {
+		return fail(http.StatusConflict, "something begins in the sandbox just now: try again")
+	}
+	defer sb.gate.Unlock()
+	if p != nil && !ended(p.live) {
+		if _, err := p.live.Mark(ctx, api.MarkRequest{Name: "snapshot-" + one.ID}); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	if err := s.copyFolder(ctx, filepath.Join(dir, homeName), sb.home()); err != nil {
+		return err
+	}
+	return writeJSON(dir, one)
+}
+
+// listSnapshots lists a page of snapshots.
+func (s *Server) listSnapshots(w http.ResponseWriter, r *http.Request) error {
+	all, err := s.snapshots()
+	if err != nil {
+		return err
+	}
+	q := r.URL.Query()
+	var list []snapshotObject
+	for _, one := range all {
+		if id, name := q.Get("sandboxID"), q.Get("name"); id != "" && one.Sandbox != id || name != "" && one.Name != name {
+			continue
+		}
+		list = append(list, objectOf(one))
+	}
+	return page(w, q, list, func(o snapshotObject) string { return o.SnapshotID })
+}
+
+// deleteSnapshot removes a snapshot. Sandboxes that were made of it stay.
+func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request) error {
+	id := r.PathValue("template")
+	all, err := s.snapshots()
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		if one.ID == id || one.Name == id {
+			dir := filepath.Join(s.o.Root, snapshotsName, one.ID)
+			if err := os.Remove(filepath.Join(dir, fileName)); err != nil { // it is none from now on
+				return err
+			}
+			return noContent(w, removeTree(context.WithoutCancel(r.Context()), dir))
+		}
+	}
+	return fail(http.StatusNotFound, "there is no such snapshot; folders that are templates are not removed here")
+}
