@@ -182,12 +182,12 @@ packages() {
 }
 
 if [ "$mode" = quick ]; then
-    slow='/(guest/image|hypervisor/qemu|tests/suite/(agents|container|devtools|filesystems/guest|promises|release|ui|vm|mcpclients|posix|posixmeta|crash))$' # they need minutes, or a mirror
+    slow='/(guest/image|hypervisor/qemu|tests/suite/(agents|container|devtools|e2b|filesystems/guest|promises|release|ui|vm|mcpclients|posix|posixmeta|crash))$' # they need minutes, or a mirror
     say "tests as $who"
     gotests "$who" "$(packages "$slow")"
     say "result"
     echo "left out: the race detector, the ordinary user's pass, injected faults, fuzzing, linters and"
-    echo "other platforms, and the packages guest/image, hypervisor/qemu and tests/suite/{agents,container,devtools,filesystems/guest,promises,release,ui,vm,mcpclients,posix,posixmeta,crash}: make test"
+    echo "other platforms, and the packages guest/image, hypervisor/qemu and tests/suite/{agents,container,devtools,e2b,filesystems/guest,promises,release,ui,vm,mcpclients,posix,posixmeta,crash}: make test"
     tally sum
     exit
 fi
@@ -240,7 +240,7 @@ images() {
 }
 
 # Suites that only start a program, which has no race detector: it would slow down nothing but the test itself.
-driving='/tests/suite/(agents|container|day|devtools|filesystems/guest|mcpclients|observe|pod|promises|release|semantics|ui)$'
+driving='/tests/suite/(agents|container|day|devtools|e2b|filesystems/guest|mcpclients|observe|pod|promises|release|semantics|ui)$'
 # Packages in which nothing works beside something else: formats, texts, tables, trees and one call after the other.
 alone='/(actors/frontend|cmd/sandbox/internal/(agents|config|configure|doctor|manual)|fsbridge/(gitfiles|pidfiles|posixmeta|readonly|texts|undolog/internal/stamps)|guest/(image|inner|script)|hypervisor(/(filters|programs))?|messages/(lexical|logctx)|tests/(cmd|kit)/[a-z]*|tests/suite/(filesystems|house|posixmeta))$'
 booting='/(tests/suite/(vm|promises|release)|guest/image)$' # they need the images

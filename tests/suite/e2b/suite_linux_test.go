@@ -1,0 +1,190 @@
+package e2b
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/codeagent/sandbox/tests/kit/drive"
+	"github.com/codeagent/sandbox/tests/kit/npm"
+	"github.com/codeagent/sandbox/tests/kit/require"
+)
+
+// scriptTimeout bounds each script.
+const scriptTimeout = 3 * time.Minute
+
+// server is one that serves until the test ends.
+type server struct {
+	box       *drive.Sandbox
+	url       string
+	sandboxes string
+	log       *strings.Builder
+}
+
+// serve starts a server at a free port.
+func serve(t *testing.T, flags ...string) *server {
+	t.Helper()
+	s := &server{box: drive.New(t, nil), log: &strings.Builder{}}
+	s.sandboxes = filepath.Join(s.box.State, "sandboxes")
+	cmd := s.box.Bare(context.WithoutCancel(t.Context()), append([]string{"serve", "--protocol", "e2b", "--listen", "127.0.0.1:0", "--sandboxes", s.sandboxes, "--log-format", "json", "--log-level", "warn"}, flags...)...)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	read := make(chan struct{})
+	address := make(chan string, 1)
+	go func() {
+		defer close(read)
+		lines := bufio.NewScanner(stderr)
+		for lines.Scan() {
+			mu.Lock()
+			s.log.WriteString(lines.Text() + "\n")
+			mu.Unlock()
+			var line struct{ Message, Address string }
+			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Message == "listening" {
+				address <- line.Address
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		<-read
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the server's end: %v", err)
+		}
+		if t.Failed() {
+			t.Logf("the server's log:\n%s", s.log)
+		}
+		s.box.CheckResidue(t)
+	})
+	select {
+	case a := <-address:
+		s.url = "http://" + a
+	case <-read:
+		t.Fatalf("the server did not begin:\n%s", s.log)
+	}
+	return s
+}
+
+// run runs a script of the SDK.
+func (s *server) run(t *testing.T, dir, script string, env ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), scriptTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "node", script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "E2B_API_KEY=e2b_"+strings.Repeat("0", 40), "E2B_API_URL="+s.url, "E2B_SANDBOX_URL="+s.url)
+	cmd.Env = append(cmd.Env, env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return string(out)
+}
+
+// TestSDK runs all scripts, and looks for what they have left.
+func TestSDK(t *testing.T) {
+	here := drive.Module(t) + "/tests/suite/e2b"
+	npm.Modules(t, here)
+	require.Program(t, "git", "git")
+	require.Program(t, "python3", "python3")
+	s := serve(t)
+	var env []string
+	if os.Getenv("SANDBOX_E2B_LARGE") != "" {
+		env = append(env, "LARGE=1")
+	}
+	for _, script := range []string{"commands", "files", "pty", "git", "undo", "life", "ports"} {
+		t.Run(script, func(t *testing.T) { s.run(t, here, script+".mjs", env...) })
+	}
+	t.Run("example", func(t *testing.T) {
+		if out := s.run(t, here, "example.mjs"); !strings.HasSuffix(out, "difference: none\n") {
+			t.Errorf("%s", out)
+		}
+	})
+	for _, name := range []string{"sandboxes", "snapshots"} {
+		if left, err := os.ReadDir(filepath.Join(s.sandboxes, name)); err != nil || len(left) > 0 {
+			t.Errorf("left in %s: %v %v", name, left, err)
+		}
+	}
+	err := filepath.WalkDir(s.box.State, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), "home-") {
+			t.Errorf("the log of a sandbox that has ended is left: %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestKeys: with keys a request needs one of them.
+func TestKeys(t *testing.T) {
+	key := "e2b_" + strings.Repeat("5", 40)
+	path := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(path, []byte(key+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, "--api-keys", path)
+	call := func(method, path, key string) (int, []byte) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, s.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Api-Key", key)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		b, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, b
+	}
+	if status, b := call("POST", "/v2/sandboxes", strings.Repeat("x", 20)); status != http.StatusUnauthorized {
+		t.Errorf("another key: %d %s", status, b)
+	}
+	status, b := call("POST", "/v2/sandboxes", key)
+	var made struct{ SandboxID string }
+	if err := json.Unmarshal(b, &made); err != nil || status != http.StatusCreated {
+		t.Fatalf("%d %s", status, b)
+	}
+	if status, b := call("DELETE", "/sandboxes/"+made.SandboxID, key); status != http.StatusNoContent {
+		t.Errorf("%d %s", status, b)
+	}
+}
+
+// TestExample: the example of docs/e2b.md is the one that was run.
+func TestExample(t *testing.T) {
+	here := drive.Module(t)
+	doc, err := os.ReadFile(filepath.Join(here, "docs", "e2b.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	example, err := os.ReadFile(filepath.Join(here, "tests", "suite", "e2b", "example.mjs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(doc), "```ts\n"+string(example)+"```") {
+		t.Error("docs/e2b.md has another example than example.mjs")
+	}
+}
