@@ -48,6 +48,9 @@ func (a *app) serveCommand() *cobra.Command {
 			if name := changed(cmd, listenFlags); name != "" && o.http.Address == "" && o.protocol != "e2b" {
 				return console.Usagef("--%s is about a listener: add --listen", name)
 			}
+			if name := changed(cmd, []string{"allow-origin", "server-name"}); name != "" && o.protocol == "e2b" {
+				return console.Usagef("--%s: no web page may use the protocol e2b, and it is reached by the names that --domain says", name)
+			}
 			if name := changed(cmd, e2bFlags()); name != "" && o.protocol != "e2b" {
 				return console.Usagef("--%s is for --protocol e2b", name)
 			}

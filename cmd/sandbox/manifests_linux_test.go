@@ -94,7 +94,7 @@ func TestManifests(t *testing.T) {
 			pod := podOf(o)
 			for _, c := range slices.Concat(list(at(pod, "initContainers")), list(at(pod, "containers"))) {
 				mounted(t, file, o, pod, c)
-				if serves(t, file, c) {
+				if runsServe(t, file, c) {
 					served++
 					hardened(t, file, pod, c)
 				}
@@ -127,8 +127,8 @@ func mounted(t *testing.T, file string, o, pod, c object) {
 	}
 }
 
-// serves tells whether a container runs 'sandbox serve', and checks its flags.
-func serves(t *testing.T, file string, c object) bool {
+// runsServe tells whether a container runs 'sandbox serve', and checks its flags.
+func runsServe(t *testing.T, file string, c object) bool {
 	t.Helper()
 	var words []string
 	command, _ := c["command"].([]any)

@@ -1,140 +1,25 @@
 package e2b
 
 import (
-	"bufio"
-	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/codeagent/sandbox/actors/frontend/web"
 )
 
-// maxKeysFile is how long a file of keys may be, in bytes, and minKey how long a key has to be.
-const (
-	maxKeysFile = 64 << 10
-	minKey      = 16
-)
-
-// Keys are the API keys of a file: one a line, "#" begins a comment. The file is read again when it has changed. It is safe for concurrent use.
-type Keys struct {
-	path string
-
-	mu     sync.Mutex
-	stamp  stamp
-	hashes [][sha256.Size]byte
-	err    error
-}
-
-// stamp tells whether a file is still the one that was read.
-type stamp struct {
-	at   time.Time
-	size int64
-}
-
-// OpenKeys reads a file of keys. The error says what is wrong with the file: only its owner may have access to it, and each key has at least 16 characters.
-func OpenKeys(path string) (*Keys, error) {
-	k := &Keys{path: path}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.read()
-	return k, k.err
-}
-
-// read reads the file if it has changed. The caller holds mu.
-func (k *Keys) read() {
-	f, st, err := openSecret(k.path)
-	if err != nil {
-		k.hashes, k.err, k.stamp = nil, err, stamp{}
-		return
-	}
-	defer f.Close()
-	now := stamp{st.ModTime(), st.Size()}
-	if now == k.stamp {
-		return
-	}
-	k.stamp = now
-	if k.hashes, k.err = parseKeys(f); k.err != nil {
-		k.err = fmt.Errorf("%s: %w", k.path, k.err)
-	}
-}
-
-// openSecret opens a file that nobody but its owner may read or write.
-func openSecret(path string) (*os.File, os.FileInfo, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	st, err := f.Stat()
-	if err == nil {
-		err = private(path, st)
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, nil, err
-	}
-	return f, st, nil
-}
-
-func parseKeys(r io.Reader) (hashes [][sha256.Size]byte, err error) {
-	b, err := io.ReadAll(io.LimitReader(r, maxKeysFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(b) > maxKeysFile {
-		return nil, fmt.Errorf("it has more than %d bytes", maxKeysFile)
-	}
-	lines := bufio.NewScanner(bytes.NewReader(b))
-	for n := 1; lines.Scan(); n++ {
-		key := strings.TrimSpace(lines.Text())
-		switch {
-		case key == "" || key[0] == '#':
-			continue
-		case len(key) < minKey || strings.ContainsAny(key, " \t"):
-			return nil, fmt.Errorf("line %d is no key: it has to have at least %d characters, and no spaces", n, minKey)
-		}
-		hashes = append(hashes, sha256.Sum256([]byte(key)))
-	}
-	if len(hashes) == 0 {
-		return nil, fmt.Errorf("there is no key in it")
-	}
-	return hashes, lines.Err()
-}
-
-// allow tells whether a key is one of the file's, in a time that does not depend on which.
-func (k *Keys) allow(key string) error {
-	sum := sha256.Sum256([]byte(key))
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.read()
-	if k.err != nil {
-		return fail(http.StatusServiceUnavailable, "the server's API keys cannot be read; its log says why")
-	}
-	found := 0
-	for _, h := range k.hashes {
-		found |= subtle.ConstantTimeCompare(h[:], sum[:])
-	}
-	if found == 0 {
-		return fail(http.StatusUnauthorized, "the API key (X-API-Key) is missing, or none of this server's")
-	}
-	return nil
-}
+// minKey is how long a token of a file has to be.
+const minKey = web.MinKeyBytes
 
 // OpenToken reads the only line of a file, which is a token.
 func OpenToken(path string) (string, error) {
-	f, _, err := openSecret(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxToken+2))
+	b, err := web.ReadPrivate(path, maxToken+2)
 	token := strings.TrimSpace(string(b))
 	switch {
 	case err != nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -12,15 +13,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend/web"
 	"github.com/codeagent/sandbox/supervision"
 )
 
 const (
-	// maxConnections is how many connections are served at a time; more wait.
-	maxConnections = 2048
+	// MaxConnections is how many connections are to be served at a time, where more wait.
+	MaxConnections = 2048
 	maxHeader      = 32 << 10 // bytes
 	headerTimeout  = 10 * time.Second
 	// bodyTimeout is how long nothing of a body may come, writeTimeout how long nothing of an answer may be taken, and idleTimeout how long a connection may have no request.
@@ -54,7 +54,7 @@ type Options struct {
 	// Domain: the ports of a sandbox are reached at PORT-ID.DOMAIN. It may have a port of its own. Empty: by headers only.
 	Domain string
 	// Keys are the keys of the REST API; nil: whoever reaches the listener may use it, if no browser asks and the name is one of this machine.
-	Keys *Keys
+	Keys *web.Keys
 
 	// Live makes this a server of one session, without the REST API. It is closed at the end.
 	Live api.Live
@@ -112,7 +112,7 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Serve serves on a listener until ctx ends. Then it closes all sessions, which ends their commands and closes their steps, and l. It is called once.
+// Serve serves on a listener ([web.Listen]) until ctx ends. Then it closes all sessions, which ends their commands and closes their steps, and l. It is called once.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -133,7 +133,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			_ = srv.Close()
 		}
 	})
-	err := srv.Serve(netutil.LimitListener(l, maxConnections))
+	err := srv.Serve(l)
 	if !stop() {
 		<-drained
 		return nil // we were asked to end
@@ -244,20 +244,23 @@ func (s *Server) admitted(r *http.Request) error {
 		if r.URL.Path == "/health" || r.URL.Path == "/ready" {
 			return nil
 		}
-		return s.o.Keys.allow(r.Header.Get("X-Api-Key"))
+		if _, ok := s.o.Keys.Find(r.Header.Get("X-Api-Key")); !ok {
+			return fail(http.StatusUnauthorized, "the API key (X-API-Key) is missing, or none of this server's")
+		}
+		return nil
 	}
 	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
-		return fail(http.StatusForbidden, "a browser may not ask this server: it was started without --api-keys")
+		return fail(http.StatusForbidden, "a browser may not ask this server: it was started without --keys")
 	}
 	if !local(r.Host) {
-		return fail(http.StatusForbidden, "this server was started without --api-keys, and answers to names of this machine only")
+		return fail(http.StatusForbidden, "this server was started without --keys, and answers to names of this machine only")
 	}
 	return nil
 }
 
 // bounded is the body of a request: at most so many bytes, of which some have to come all the time.
 func (s *Server) bounded(w http.ResponseWriter, r *http.Request, most int64) *body {
-	b := &body{r: http.MaxBytesReader(w, r.Body, most), rc: http.NewResponseController(w)}
+	b := &body{ReadCloser: web.Body(w, r, most, bodyTimeout)}
 	if c := clientOf(r); c != nil {
 		b.read = &c.in
 	}
@@ -266,21 +269,13 @@ func (s *Server) bounded(w http.ResponseWriter, r *http.Request, most int64) *bo
 
 // body is the body of a request that must not stand still.
 type body struct {
-	r interface {
-		Read([]byte) (int, error)
-		Close() error
-	}
-	rc   *http.ResponseController
+	io.ReadCloser
 	read *atomic.Int64
 }
 
 // Read implements [io.Reader].
 func (b *body) Read(p []byte) (int, error) {
-	_ = b.rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder of a test has none
-	n, err := b.r.Read(p)
-	if err != nil {
-		_ = b.rc.SetReadDeadline(time.Time{}) // or the connection would be taken for one that has gone
-	}
+	n, err := b.ReadCloser.Read(p)
 	if b.read != nil {
 		b.read.Add(int64(n))
 	}
@@ -289,9 +284,6 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
-
-// Close implements [io.Closer].
-func (b *body) Close() error { return b.r.Close() }
 
 // number gives each call its id.
 func (s *Server) number() string { return fmt.Sprintf("e2b-%d", s.calls.Add(1)) }

@@ -16,6 +16,8 @@ type Settings struct {
 	Certificate, CertificateKey string
 	// Origins are those of pages that may ask (--allow-origin), Hosts further names of the listener (--server-name): see [Access].
 	Origins, Hosts []string
+	// Tokens says that clients show the frontend a token in the place of a key.
+	Tokens bool
 	// Connections are served at a time; 0 means [DefaultConnections].
 	Connections int
 }
@@ -57,7 +59,7 @@ func (s Settings) Open(log *slog.Logger) (*Opened, error) {
 	if config != nil {
 		o.Scheme = "https"
 	}
-	o.Listener, err = Listen(Listening{Address: s.Address, Flag: "--listen", Keys: o.Keys != nil, TLS: config, Connections: s.Connections})
+	o.Listener, err = Listen(Listening{Address: s.Address, Flag: "--listen", Keys: o.Keys != nil || s.Tokens, TLS: config, Connections: s.Connections})
 	if err != nil {
 		return nil, err
 	}

@@ -141,7 +141,7 @@ func TestKeys(t *testing.T) {
 	if err := os.WriteFile(path, []byte(key+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := serve(t, "--api-keys", path)
+	s := serve(t, "--keys", path)
 	call := func(method, path, key string) (int, []byte) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, s.url+path, nil)

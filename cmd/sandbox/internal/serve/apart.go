@@ -15,7 +15,7 @@ const takenFD = 3
 // elsewhere starts the process that has the session of a machine in our place: the walls around that are for good, and this program's client may start other sessions later. It
 // returns nil for any other session, and for one that cannot start: that is told here.
 func (s *server) elsewhere(r stdio.StartRequest) stdio.Other {
-	if len(s.Again) == 0 || s.UI || s.conf.MCP.Socket != "" || s.metrics != nil { // those serve all sessions
+	if len(s.Again) == 0 || s.UI || s.conf.MCP.Socket != "" || s.Metrics != "" { // those serve all sessions
 		return nil
 	}
 	c := s.configure(r)

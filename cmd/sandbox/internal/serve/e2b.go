@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -31,10 +30,7 @@ const (
 // E2B says how the protocol e2b is served: what the flags of 'sandbox serve' say.
 type E2B struct {
 	Role      string
-	Listen    string // HOST:PORT; empty: on this machine, at the port that is usual for the role
-	Keys      string // a file
 	Token     string // a file
-	Cert, Key string // files
 	Dir       string // of the sandboxes; empty: below the user's state
 	Domain    string
 	Templates []string // NAME=DIR
@@ -49,8 +45,9 @@ func listenUsual(role string) string {
 }
 
 // RunE2B serves sandboxes over HTTP until ctx ends, or INT, TERM or HUP come. Then it closes the sessions: their commands end, and their steps are closed.
-func RunE2B(ctx context.Context, o Options, e E2B) error {
+func RunE2B(ctx context.Context, o Options, e E2B) (err error) {
 	s := &e2bServer{Options: o, e: e}
+	s.walls.Reads = o.HTTP.Files()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop)                                                     // a second signal ends us at once
@@ -70,6 +67,11 @@ func RunE2B(ctx context.Context, o Options, e E2B) error {
 		return err
 	}
 	launch.Restrain(o.Launcher.Log)
+	closeMetrics, err := s.figures.serve(ctx, o)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	defer func() { err = errors.Join(err, closeMetrics()) }()
 	if e.Role == RoleEnvd {
 		if opts.Live, err = s.pod(ctx); err != nil {
 			return errors.Join(err, l.Close())
@@ -89,6 +91,8 @@ type e2bServer struct {
 	e    E2B
 	root string
 
+	figures figures
+
 	mu    sync.Mutex // walls: one session starts at a time
 	walls launch.Walls
 }
@@ -105,8 +109,8 @@ func (s *e2bServer) options() (o e2b.Options, err error) {
 			return o, console.Usagef("--working-dir: each sandbox has a folder of its own; --role envd serves one folder")
 		}
 	case RoleEnvd:
-		if s.e.Keys != "" || s.e.Dir != "" || s.e.Domain != "" || len(s.e.Templates) > 0 {
-			return o, console.Usagef("--api-keys, --sandboxes, --domain and --template are for --role api: with --role envd there is one sandbox")
+		if s.HTTP.Keys != "" || s.e.Dir != "" || s.e.Domain != "" || len(s.e.Templates) > 0 {
+			return o, console.Usagef("--keys, --sandboxes, --domain and --template are for --role api: with --role envd there is one sandbox")
 		}
 		if s.e.Token != "" {
 			o.Token, err = e2b.OpenToken(s.e.Token)
@@ -114,11 +118,6 @@ func (s *e2bServer) options() (o e2b.Options, err error) {
 		return o, err
 	default:
 		return o, console.Usagef("--role: %q is not one of api, envd", s.e.Role)
-	}
-	if s.e.Keys != "" {
-		if o.Keys, err = e2b.OpenKeys(s.e.Keys); err != nil {
-			return o, fmt.Errorf("--api-keys: %w", err)
-		}
 	}
 	if o.Templates, err = templates(s.e.Templates); err != nil {
 		return o, err
@@ -170,38 +169,22 @@ func templates(list []string) (map[string]string, error) {
 	return all, nil
 }
 
-// listen listens where the flags say, with TLS if they do.
+// listen listens where the flags say, with keys and TLS if they do. In a pod others reach the address: there a token is what lets clients in.
 func (s *e2bServer) listen(o *e2b.Options) (net.Listener, error) {
-	address := s.e.Listen
-	if address == "" {
-		address = listenUsual(s.e.Role)
+	settings := s.HTTP
+	if settings.Address == "" {
+		settings.Address = listenUsual(s.e.Role)
 	}
-	if (s.e.Cert == "") != (s.e.Key == "") {
-		return nil, console.Usagef("--tls-cert and --tls-key belong together")
-	}
-	var secure *tls.Config
-	if s.e.Cert != "" {
-		var err error
-		if secure, err = e2b.TLS(s.e.Cert, s.e.Key, s.Launcher.Log); err != nil {
-			return nil, fmt.Errorf("--tls-cert: %w", err)
-		}
-	}
-	l, err := net.Listen("tcp", address)
+	settings.Tokens, settings.Connections = s.e.Role == RoleEnvd, e2b.MaxConnections
+	opened, err := settings.Open(s.Launcher.Log)
 	if err != nil {
-		return nil, fmt.Errorf("--listen: %w", err)
+		return nil, err
 	}
-	tcp, ok := l.Addr().(*net.TCPAddr)
-	o.Remote = !ok || !tcp.IP.IsLoopback()
-	if o.Remote && s.e.Role == RoleAPI && o.Keys == nil {
-		return nil, errors.Join(console.Usagef("--listen %s: others than this machine reach it: add --api-keys FILE", address), l.Close())
+	o.Keys, o.Remote = opened.Keys, !opened.Access.Loopback
+	if at, ok := opened.Listener.Addr().(*net.TCPAddr); ok && o.Domain == "" && s.e.Role == RoleAPI && !o.Remote {
+		o.Domain = fmt.Sprintf("localhost:%d", at.Port)
 	}
-	if o.Domain == "" && s.e.Role == RoleAPI && !o.Remote {
-		o.Domain = fmt.Sprintf("localhost:%d", tcp.Port)
-	}
-	if secure != nil {
-		l = tls.NewListener(l, secure)
-	}
-	return l, nil
+	return opened.Listener, nil
 }
 
 // kept are the variables of the server that commands in sandboxes have: nothing of who runs it.
@@ -310,7 +293,7 @@ func (s *e2bServer) launch(ctx context.Context, cfg api.Config) (api.Live, error
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	live, err := s.walls.Start(ctx, cfg, s.Launcher.Log)
+	live, err := s.figures.start(ctx, &s.walls, cfg, s.Launcher.Log)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/mcp"
-	"github.com/codeagent/sandbox/actors/frontend/metrics"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
 	"github.com/codeagent/sandbox/actors/frontend/web"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
@@ -22,7 +21,7 @@ import (
 
 // Options are what [Run] serves with.
 type Options struct {
-	Protocol              string // stdio or mcp
+	Protocol              string // stdio or mcp; e2b has [RunE2B]
 	Stdin, Stdout, Stderr *os.File
 	Launcher              *launch.Launcher  // with the configuration that holds at the start
 	Base                  *config.Set       // without the project's file and most flags
@@ -34,7 +33,7 @@ type Options struct {
 	UIPort                int  // where; 0: at a free port
 	// Again are the arguments with which this program has one session over STDIO in our place, see [stdio.Other].
 	Again []string
-	// HTTP is where Streamable HTTP is served in the place of stdin and stdout; no address: it is not.
+	// HTTP is where MCP is served in the place of stdin and stdout (no address: it is not), or the protocol e2b.
 	HTTP web.Settings
 	// Metrics is where Prometheus asks (HOST:PORT); empty: nowhere.
 	Metrics string
@@ -56,7 +55,7 @@ type server struct {
 	served  atomic.Bool // a session has run
 	next    *asked      // what the session.start asks for that comes next; it belongs to whoever carries that out
 	mcp     *mcp.Server
-	metrics *metrics.Metrics // nil: nobody asks
+	figures figures
 	advice  atomic.Pointer[advice]
 }
 
@@ -103,7 +102,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closePage()) }()
-	closeMetrics, err := s.serveMetrics(ctx)
+	closeMetrics, err := s.figures.serve(ctx, s.Options)
 	if err != nil {
 		return err
 	}
@@ -221,18 +220,11 @@ func (s *server) run(ctx context.Context, cfg api.Config, conf *config.Set) (api
 		return nil, err
 	}
 	cfg.Hide = append(cfg.Hide, s.hide...)
-	if s.metrics != nil {
-		cfg.Applied = s.metrics.Applied
-	}
-	live, err := s.walls.Start(ctx, cfg, s.Launcher.Log)
+	live, err := s.figures.start(ctx, &s.walls, cfg, s.Launcher.Log)
 	if err != nil {
 		return nil, err
 	}
 	s.served.Store(true)
-	if s.metrics != nil {
-		leave := s.metrics.Join(live)
-		go func() { <-live.Done(); leave() }()
-	}
 	s.advice.Store(k)
 	s.Launcher.Notify(live, cfg)
 	return guarded{Live: live, locked: s.Base.LockOf, ask: k.question}, nil
