@@ -272,7 +272,7 @@ func (s *e2bServer) pod(ctx context.Context) (api.Live, error) {
 
 // conceal hides from a session what is the server's: other sandboxes, and secrets.
 func (s *e2bServer) conceal(cfg *api.Config) error {
-	for _, path := range []string{s.root, s.e.Keys, s.e.Token, s.e.Key} {
+	for _, path := range []string{s.root, s.HTTP.Keys, s.e.Token, s.HTTP.CertificateKey} {
 		if path == "" {
 			continue
 		}
