@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend/web"
 )
 
 // TestConceal: no sandbox sees the others, or the server's secrets.
 func TestConceal(t *testing.T) {
-	s := &e2bServer{root: "/state/e2b", e: E2B{Keys: "keys", Key: "/etc/key.pem"}}
+	s := &e2bServer{root: "/state/e2b", Options: Options{HTTP: web.Settings{Keys: "keys", CertificateKey: "/etc/key.pem"}}}
 	cfg := api.Config{}
 	cfg.Hide = []string{"/state"}
 	if err := s.conceal(&cfg); err != nil {
