@@ -65,6 +65,7 @@ func manifests(t *testing.T) map[string][]object {
 func podOf(o object) object {
 	spec, _ := map[string]any{
 		"Pod": at(o, "spec"), "SandboxTemplate": at(o, "spec", "podTemplate", "spec"), "DaemonSet": at(o, "spec", "template", "spec"),
+		"Deployment": at(o, "spec", "template", "spec"),
 	}[at(o, "kind").(string)].(object)
 	return spec
 }
@@ -81,6 +82,8 @@ func list(v any) (out []object) {
 func TestManifests(t *testing.T) {
 	versions := map[string]string{
 		"Pod": "v1", "ConfigMap": "v1", "DaemonSet": "apps/v1", "NetworkPolicy": "networking.k8s.io/v1",
+		"Namespace": "v1", "ServiceAccount": "v1", "Service": "v1", "Deployment": "apps/v1", "PodDisruptionBudget": "policy/v1",
+		"Role": "rbac.authorization.k8s.io/v1", "RoleBinding": "rbac.authorization.k8s.io/v1",
 		"SandboxTemplate": "extensions.agents.x-k8s.io/v1beta1", "SandboxWarmPool": "extensions.agents.x-k8s.io/v1beta1", "SandboxClaim": "extensions.agents.x-k8s.io/v1beta1",
 	}
 	served := 0
@@ -127,7 +130,7 @@ func mounted(t *testing.T, file string, o, pod, c object) {
 	}
 }
 
-// runsServe tells whether a container runs 'sandbox serve', and checks its flags.
+// runsServe tells whether a container runs 'sandbox serve', and checks its flags, or the gateway's.
 func runsServe(t *testing.T, file string, c object) bool {
 	t.Helper()
 	var words []string
@@ -139,6 +142,12 @@ func runsServe(t *testing.T, file string, c object) bool {
 		return false
 	}
 	cmd, rest, err := (&app{}).rootCommand().Find(words[1:])
+	if err == nil && cmd.Name() == "gateway" {
+		if err := cmd.ParseFlags(rest); err != nil {
+			t.Errorf("%s: %q: %v", file, rest, err)
+		}
+		return false
+	}
 	if err != nil || cmd.Name() != "serve" {
 		t.Errorf("%s: %q: %v", file, words, err)
 		return true
