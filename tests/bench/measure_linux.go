@@ -34,6 +34,7 @@ func groups() []group {
 		{"mcp", benchMCP},
 		{"stdio", benchStdio},
 		{"ui", benchUI},
+		{"e2b", benchE2B},
 		{"requests", func(ctx context.Context, l *lab, r *report.Report, _ int) error { return requests(ctx, l, r) }},
 	}
 }
