@@ -111,6 +111,13 @@ func (h *Handle) CopyFrom(src *Handle, srcOff, off, length int64) error {
 	op := &fsbridge.Op{Kind: fsbridge.OpCopyRange, Node: &h.n.obj, Off: off, Len: length}
 	return h.a.do(op, func() (*fsbridge.Object, error) {
 		_, err := posix.CopyRange(h.fd, off, src.fd, srcOff, int(length))
+		if errors.Is(err, posix.EOPNOTSUPP) { // this kernel copies no range
+			data := make([]byte, length)
+			var n int
+			if n, err = posix.Pread(src.fd, data, srcOff); err == nil {
+				err = hostfs.PwriteFull(h.fd, data[:n], off)
+			}
+		}
 		return nil, err
 	})
 }
