@@ -55,6 +55,8 @@ type Feature struct {
 	Wishes []Wish
 	// Tuning: the wishes are about an isolation that may be another session's. A file of the configuration may have them for that one.
 	Tuning bool
+	// Of is the configuration key of another wish without which this one has no use: where that is left out, so is this.
+	Of string
 	// Late: who makes the session asks [Lacks] when it starts. [Choose] is not asked about it.
 	Late bool
 	// On are the answers, in the order of [Setups].
@@ -244,7 +246,22 @@ func Choose(isolation string, asks []Ask) (Choice, error) {
 		}
 		c.Left = append(c.Left, Left{Ask: ask, Here: isolation, Why: lack.Text, Silent: ask.By == ByDefault || ask.By == ByFile && (f.Tuning || ask.Usual)})
 	}
+	c.Left = append(c.Left, useless(all, asks, c.Left)...)
 	return c, nil
+}
+
+// useless are the asks, but those by flags, for what has no use without something that is left out.
+func useless(all []Feature, asks []Ask, left []Left) (more []Left) {
+	for _, ask := range asks {
+		f, ok := find(all, ask.Feature)
+		if !ok || f.Of == "" || ask.By >= ByFlag || slices.ContainsFunc(left, func(l Left) bool { return l.Key == ask.Key }) {
+			continue
+		}
+		if i := slices.IndexFunc(left, func(l Left) bool { return l.Key == f.Of }); i >= 0 {
+			more = append(more, Left{Ask: ask, Here: left[i].Here, Why: left[i].Why, Silent: left[i].Silent || ask.By == ByFile})
+		}
+	}
+	return more
 }
 
 // having are those setups that have the feature.

@@ -140,7 +140,7 @@ func networkFeatures() []Feature {
 			Name: "pod network policy", What: "of what the network namespace of the program reaches, rules or a person decide", Wishes: value("network", "network.policy", "pod-ask"),
 			On: [setups]Answer{yes(), no(unjudged), provided("where a container's filter of system calls lets descriptors be copied (pidfd_getfd)"), no(ownCard), no(ownCard), laxer(hostNet)},
 		},
-		{Name: "allowed hosts", What: "hosts that a network policy allows unasked", Wishes: by("allow-host", "network.allow"), Tuning: true, On: on(yes(), provided("addresses, with --network pod"), yes(), laxer(hostNet))},
+		{Name: "allowed hosts", What: "hosts that a network policy allows unasked", Wishes: by("allow-host", "network.allow"), Tuning: true, Of: "network.policy", On: on(yes(), provided("addresses, with --network pod"), yes(), laxer(hostNet))},
 		{Name: "denied hosts", What: "hosts that nobody allows", Wishes: by("deny-host", "network.deny"), On: on(yes(), provided("there is no network but a pod's"), yes(), laxer(hostNet))},
 		{Name: "published ports", What: "the host connects to ports of commands", Wishes: by("publish", "network.publish"), On: on(yes(), no("no port can be published: "+noNet), yes(), no("no port can be published: "+hostNet))},
 		{Name: "injected headers", What: "a header with a secret is added outside", Wishes: by("inject", "network.inject"), On: on(yes(), no("no header can be added: "+noNet), yes(), no("no header can be added: "+hostNet))},

@@ -121,6 +121,23 @@ func TestStrongestAskChooses(t *testing.T) {
 	}
 }
 
+// TestUselessWithoutAnother: hosts that a policy allows are left out with the policy, and said to be; a flag is not left out.
+func TestUselessWithoutAnother(t *testing.T) {
+	policy := Ask{Feature: "open network", Key: "network.policy", Said: "network_policy open", By: ByRequest}
+	hosts := Ask{Feature: "allowed hosts", Key: "network.allow", Said: "network_allow", By: ByRequest}
+	c, err := Choose("landlock", []Ask{hosts, policy})
+	if err != nil || len(c.Left) != 2 || c.Left[1].Key != "network.allow" || c.Left[1].Silent || c.Left[1].Why != c.Left[0].Why {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if c, err := Choose("jail", []Ask{hosts, policy}); err != nil || len(c.Left) != 0 {
+		t.Errorf("where there is a network: %+v, %v", c, err)
+	}
+	hosts.By = ByFlag
+	if c, err := Choose("landlock", []Ask{hosts, policy}); err != nil || len(c.Left) != 1 {
+		t.Errorf("by a flag: %+v, %v", c, err)
+	}
+}
+
 // TestInstead: it advises flags that lead to what is lacking, and never to no isolation at all.
 func TestInstead(t *testing.T) {
 	for _, c := range [][3]string{

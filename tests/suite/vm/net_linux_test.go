@@ -55,11 +55,11 @@ ls /sys/class/net | xargs`
 func TestNetworkMisuse(t *testing.T) {
 	s := drive.New(t, fill)
 	for want, args := range map[string][]string{
-		"add --network allowlist, or --network ask":           {"--allow-host", "example.com"},
-		"leaves commands the host's network":                  {"--isolation", "none", "--network", "disabled"},
-		"--allow-host: there is no network; add --network":    {"--isolation", "vm", "--allow-host", "example.com"},
-		`"10.0.0.300" is no address, range or domain`:         {"--isolation", "vm", "--network", "allowlist", "--allow-host", "10.0.0.300"},
-		`"none" is not one of open, ask, allowlist, disabled`: {"--network", "none"},
+		"add --network allowlist, or --network ask":        {"--allow-host", "example.com"},
+		"leaves commands the host's network":               {"--isolation", "none", "--network", "disabled"},
+		"--allow-host: there is no network; add --network": {"--isolation", "vm", "--allow-host", "example.com"},
+		`"10.0.0.300" is no address, range or domain`:      {"--isolation", "vm", "--network", "allowlist", "--allow-host", "10.0.0.300"},
+		`"none" is not one of pod, pod-ask, open, ask,`:    {"--network", "none"},
 	} {
 		r := s.Do(t, append(append([]string{"run"}, args...), "--", "true")...)
 		if r.Code != 2 || !strings.Contains(r.Stderr, want) {
