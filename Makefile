@@ -1,7 +1,7 @@
 # make build   bin/sandbox, static, with the guest program embedded
 # make demo    see it work: delete a whole source tree, undo, compare
 # make wine-demo  the same by sandbox.exe, under wine, in an emulated Linux guest (root)
-# make test    all tests, as CI runs them: 25 minutes on 2 cores, an hour on slow ones
+# make test    all tests, as CI runs them: half an hour on 2 cores, an hour and a half on slow ones
 # make test-quick  the tests for daily work: 3 minutes; it says what it leaves out
 # make fuzz    all fuzz targets, FUZZTIME each (1m): before a release
 # make bench   the figures, each beside what it is compared with
