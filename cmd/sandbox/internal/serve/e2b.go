@@ -31,7 +31,7 @@ const (
 type E2B struct {
 	Role      string
 	Token     string // a file
-	Dir       string // of the sandboxes; empty: below the user's state
+	Dir       string // of the sandboxes; empty: beside this program's own in the user's state directory
 	Domain    string
 	Templates []string // NAME=DIR
 }
@@ -137,7 +137,7 @@ func (s *e2bServer) directory() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		dir = filepath.Join(state, "e2b")
+		dir = state + "-e2b" // not in it: that is where undo logs are, and no folder may be among them
 	}
 	dir, err := filepath.Abs(dir)
 	if err == nil {

@@ -1,10 +1,12 @@
 package serve
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/web"
 )
@@ -23,6 +25,23 @@ func TestConceal(t *testing.T) {
 	}
 	if want := []string{"/state", keys, "/etc/key.pem"}; !slices.Equal(cfg.Hide, want) {
 		t.Errorf("%q, want %q", cfg.Hide, want)
+	}
+}
+
+// TestDirectory: where sandboxes are unless a flag says so, their folders may be working folders.
+func TestDirectory(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	s := &e2bServer{}
+	dir, err := s.directory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := filepath.Join(dir, "sandboxes", "one", "home")
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := actors.ValidateDirectory(api.Directory{Path: home}, ""); err != nil || d.Path != home {
+		t.Errorf("%+v, %v", d, err)
 	}
 }
 
