@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/actors/frontend/web"
 )
 
@@ -109,7 +110,7 @@ func TestForeign(t *testing.T) {
 		{"another's token", []string{"E2b-Sandbox-Id: " + a.ID, "X-Access-Token: " + b.Token}, 401},
 		{"another's token by name", []string{host(b.ID), "X-Access-Token: " + a.Token}, 401},
 		{"the header counts, not the name", []string{"E2b-Sandbox-Id: " + b.ID, host(a.ID), "X-Access-Token: " + a.Token}, 401},
-		{"an id that there is not", []string{"E2b-Sandbox-Id: " + newID(), "X-Access-Token: " + a.Token}, 502},
+		{"an id that there is not", []string{"E2b-Sandbox-Id: " + wire.NewID(), "X-Access-Token: " + a.Token}, 502},
 		{"a path as an id", []string{"E2b-Sandbox-Id: ../" + a.ID, "X-Access-Token: " + a.Token}, 400},
 		{"a port that is none", []string{"E2b-Sandbox-Id: " + a.ID, "E2b-Sandbox-Port: 0", "X-Access-Token: " + a.Token}, 400},
 		{"a domain that is not ours", []string{"Host: 49983-" + a.ID + ".evil.example:3000", "X-Access-Token: " + a.Token}, 403},
@@ -240,7 +241,7 @@ func FuzzHost(f *testing.F) {
 		if a.id == "" {
 			return
 		}
-		if want := fmt.Sprintf("%d-%s.box.example", a.port, a.id); !strings.EqualFold(host, want) || !isID(a.id) || a.port == 0 {
+		if want := fmt.Sprintf("%d-%s.box.example", a.port, a.id); !strings.EqualFold(host, want) || !wire.IsID(a.id) || a.port == 0 {
 			t.Fatalf("%q is taken for %q", host, want)
 		}
 	})

@@ -1,44 +1,12 @@
 package e2b
 
 import (
-	"crypto/rand"
-	"net"
 	"net/http"
-	"net/netip"
-	"strconv"
 	"strings"
 
 	"github.com/codeagent/sandbox/actors/frontend"
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 )
-
-// envdPort is the port at which commands and files of a sandbox are asked for.
-const envdPort = 49983
-
-// idLength is how many characters an id has: about 103 random bits. An id can be a part of a host name and of a file's.
-const (
-	idLength = 20
-	idDigits = "abcdefghijklmnopqrstuvwxyz0123456789"
-)
-
-// newID makes an id.
-func newID() string {
-	var id strings.Builder
-	for id.Len() < idLength {
-		var b [32]byte
-		_, _ = rand.Read(b[:]) // never fails: see its documentation
-		for _, c := range b {
-			if int(c) < 256/len(idDigits)*len(idDigits) && id.Len() < idLength { // all digits are as likely
-				id.WriteByte(idDigits[int(c)%len(idDigits)])
-			}
-		}
-	}
-	return id.String()
-}
-
-// isID tells whether s is what an id looks like.
-func isID(s string) bool {
-	return len(s) == idLength && strings.Trim(s, idDigits) == ""
-}
 
 // address is what a request is for: a port of a sandbox.
 type address struct {
@@ -55,12 +23,12 @@ func addressOf(r *http.Request, domain string) (address, error) {
 	if len(r.Header.Values("E2b-Sandbox-Id")) > 1 || len(r.Header.Values("E2b-Sandbox-Port")) > 1 {
 		return address{}, fail(http.StatusBadRequest, "the request names several sandboxes")
 	}
-	a := address{id: id, port: envdPort}
-	if !isID(id) && !ValidName(id) {
+	a := address{id: id, port: wire.EnvdPort}
+	if !wire.IsID(id) && !ValidName(id) {
 		return address{}, fail(http.StatusBadRequest, "E2b-Sandbox-Id: %q is no id of a sandbox", frontend.Short([]byte(id)))
 	}
 	if port != "" {
-		n, ok := portNumber(port)
+		n, ok := wire.PortNumber(port)
 		if !ok {
 			return address{}, fail(http.StatusBadRequest, "E2b-Sandbox-Port: %q is no port", frontend.Short([]byte(port)))
 		}
@@ -76,17 +44,11 @@ func addressOfHost(host, domain string) (a address) {
 		return address{}
 	}
 	port, id, ok := strings.Cut(label, "-")
-	n, good := portNumber(port)
-	if !ok || !good || !isID(id) {
+	n, good := wire.PortNumber(port)
+	if !ok || !good || !wire.IsID(id) {
 		return address{}
 	}
 	return address{id, n}
-}
-
-// portNumber reads a port: 1 to 65535, in decimal digits without a sign or a zero before them.
-func portNumber(s string) (uint16, bool) {
-	n, err := strconv.ParseUint(s, 10, 16)
-	return uint16(n), err == nil && n > 0 && s[0] != '0' && s[0] != '+'
 }
 
 // ValidName tells whether s can be the name of a sandbox, a template or a snapshot: letters, digits, '.', '_' and '-', the first a letter or digit, at most 64.
@@ -101,17 +63,4 @@ func ValidName(s string) bool {
 		}
 	}
 	return true
-}
-
-// local tells whether a Host header names this machine: a loopback address, or localhost.
-func local(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
@@ -164,7 +165,7 @@ func TestTakenUp(t *testing.T) {
 		t.Fatalf("a second server: %v", err)
 	}
 	r.s.drain(t.Context())
-	cut := filepath.Join(r.root, sandboxesName, newID()) // a server was killed while it made it
+	cut := filepath.Join(r.root, sandboxesName, wire.NewID()) // a server was killed while it made it
 	if err := os.MkdirAll(filepath.Join(cut, homeName), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
+	"github.com/codeagent/sandbox/actors/frontend/web"
 )
 
 // place is a sandbox that runs, as envd sees it. Its methods are safe for concurrent use.
@@ -65,7 +66,7 @@ func (p *place) admit(r *http.Request) error {
 	p.mu.Unlock()
 	switch {
 	case token == "" && open:
-		if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" || !local(r.Host) {
+		if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" || !web.NamesThisMachine(r.Host) {
 			return fail(http.StatusForbidden, "this server has no token, and answers no browser, and to names of this machine only")
 		}
 		return nil

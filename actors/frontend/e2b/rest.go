@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors/frontend"
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 )
 
 // Objects of the REST API.
@@ -33,15 +34,6 @@ type (
 		VolumeMounts []any `json:"volumeMounts"`
 		MCP          any   `json:"mcp"`
 		IAM          any   `json:"iam"`
-	}
-	sandboxObject struct {
-		SandboxID          string  `json:"sandboxID"`
-		TemplateID         string  `json:"templateID"`
-		ClientID           string  `json:"clientID"`
-		EnvdVersion        string  `json:"envdVersion"`
-		EnvdAccessToken    string  `json:"envdAccessToken"`
-		TrafficAccessToken *string `json:"trafficAccessToken"`
-		Domain             *string `json:"domain"`
 	}
 	lifecycle struct {
 		OnTimeout  string `json:"onTimeout"`
@@ -71,7 +63,6 @@ const (
 	maxPage = 100
 	// maxSandboxes is how many sandboxes a server has, paused ones as well.
 	maxSandboxes = 10_000
-	clientID     = "sandbox" // nobody uses it any more
 )
 
 // routesREST are the requests of the REST API.
@@ -207,7 +198,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	now := s.o.Clock.Now()
-	sb := s.newSandbox(newID())
+	sb := s.newSandbox(wire.NewID())
 	sb.meta = metadata{
 		ID: sb.id, Template: cmp.Or(n.TemplateID, baseTemplate), Token: newToken(), StartedAt: now, EndAt: now.Add(life), OnTimeout: onTimeoutKill,
 		AutoResume: n.AutoResume != nil && n.AutoResume.Enabled, Offline: n.Internet != nil && !*n.Internet, Metadata: n.Metadata, Envs: n.EnvVars,
@@ -275,9 +266,9 @@ func (s *Server) domain() *string {
 }
 
 // object is what a client is told that has made a sandbox, or has connected to it.
-func (s *Server) object(sb *sandbox) sandboxObject {
+func (s *Server) object(sb *sandbox) wire.Sandbox {
 	m, _, _ := sb.look()
-	o := sandboxObject{SandboxID: m.ID, TemplateID: m.Template, ClientID: clientID, EnvdVersion: EnvdVersion, EnvdAccessToken: m.Token, Domain: s.domain()}
+	o := wire.Sandbox{SandboxID: m.ID, TemplateID: m.Template, ClientID: wire.ClientID, EnvdVersion: wire.EnvdVersion, EnvdAccessToken: m.Token, Domain: s.domain()}
 	if m.Traffic != "" {
 		o.TrafficAccessToken = &m.Traffic
 	}
@@ -288,7 +279,7 @@ func (s *Server) object(sb *sandbox) sandboxObject {
 func (sb *sandbox) describe(usage usage) sandboxDetail {
 	m, p, _ := sb.look()
 	d := sandboxDetail{
-		SandboxID: m.ID, TemplateID: m.Template, ClientID: clientID, EnvdVersion: EnvdVersion, StartedAt: m.StartedAt.UTC(), EndAt: m.EndAt.UTC(), State: statePaused,
+		SandboxID: m.ID, TemplateID: m.Template, ClientID: wire.ClientID, EnvdVersion: wire.EnvdVersion, StartedAt: m.StartedAt.UTC(), EndAt: m.EndAt.UTC(), State: statePaused,
 		CPUCount: runtime.NumCPU(), MemoryMB: usage.memory >> 20, DiskSizeMB: usage.disk >> 20, Metadata: m.Metadata,
 	}
 	if d.Metadata == nil {

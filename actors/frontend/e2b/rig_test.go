@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
@@ -444,7 +445,7 @@ func (r *rig) create(body map[string]any) made {
 	if a.status != http.StatusCreated {
 		r.t.Fatalf("%d %s", a.status, a.body)
 	}
-	var o sandboxObject
+	var o wire.Sandbox
 	a.into(r.t, &o)
 	r.mu.Lock()
 	defer r.mu.Unlock()

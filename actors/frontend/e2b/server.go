@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/actors/frontend/web"
 	"github.com/codeagent/sandbox/supervision"
 )
@@ -31,9 +32,6 @@ const (
 	closeTimeout = 20 * time.Second
 	drainTimeout = 5 * time.Second
 )
-
-// EnvdVersion is the version of envd that clients are told: it opens all that they know.
-const EnvdVersion = "0.6.4"
 
 // StartRequest asks for the session of a sandbox.
 type StartRequest struct {
@@ -187,7 +185,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		return s.within(w, r, sb, envdPort)
+		return s.within(w, r, sb, wire.EnvdPort)
 	}
 	if a.id == "" {
 		if err := s.admitted(r); err != nil {
@@ -206,7 +204,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 
 // routePod is route where there is one sandbox.
 func (s *Server) routePod(w http.ResponseWriter, r *http.Request, a address) error {
-	if a.id != "" && a.port != envdPort {
+	if a.id != "" && a.port != wire.EnvdPort {
 		if err := s.pod.admit(r); err != nil {
 			return err
 		}
@@ -222,7 +220,7 @@ func (s *Server) within(w http.ResponseWriter, r *http.Request, sb *sandbox, por
 	if err != nil {
 		return err
 	}
-	if port != envdPort {
+	if port != wire.EnvdPort {
 		if err := sb.traffic(r); err != nil {
 			return err
 		}
@@ -252,7 +250,7 @@ func (s *Server) admitted(r *http.Request) error {
 	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
 		return fail(http.StatusForbidden, "a browser may not ask this server: it was started without --keys")
 	}
-	if !local(r.Host) {
+	if !web.NamesThisMachine(r.Host) {
 		return fail(http.StatusForbidden, "this server was started without --keys, and answers to names of this machine only")
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 )
 
 // snapshotObject is what a client is told of a snapshot.
@@ -43,7 +44,7 @@ func (s *Server) createSnapshot(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer back()
-	one := snapshot{ID: newID(), Name: m.Name, Sandbox: sb.id, At: s.o.Clock.Now()}
+	one := snapshot{ID: wire.NewID(), Name: m.Name, Sandbox: sb.id, At: s.o.Clock.Now()}
 	dir := filepath.Join(s.o.Root, snapshotsName, one.ID)
 	if err := s.snap(r.Context(), sb, one, dir); err != nil {
 		if rerr := removeTree(context.WithoutCancel(r.Context()), dir); rerr != nil {

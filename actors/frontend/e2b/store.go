@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
@@ -57,7 +58,7 @@ func (s *Server) takeUp() error {
 		return err
 	}
 	for _, e := range entries {
-		if !isID(e.Name()) {
+		if !wire.IsID(e.Name()) {
 			continue
 		}
 		sb := s.newSandbox(e.Name())
@@ -283,7 +284,7 @@ func (s *Server) snapshots() ([]snapshot, error) {
 	var all []snapshot
 	for _, e := range entries {
 		var one snapshot
-		if !isID(e.Name()) || readJSON(filepath.Join(s.o.Root, snapshotsName, e.Name()), &one) != nil || one.ID != e.Name() {
+		if !wire.IsID(e.Name()) || readJSON(filepath.Join(s.o.Root, snapshotsName, e.Name()), &one) != nil || one.ID != e.Name() {
 			continue // it is being made, or removed
 		}
 		all = append(all, one)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 )
 
 // Messages of the watches of filesystem.Filesystem, as JSON has them.
@@ -227,7 +228,7 @@ func (p *place) createWatcher(ctx context.Context, _ string, message []byte) (an
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	w := &watcher{cancel: cancel}
-	id := newID()
+	id := wire.NewID()
 	p.watchers.mu.Lock()
 	full := len(p.all) >= maxWatchers
 	if !full {

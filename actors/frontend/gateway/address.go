@@ -2,42 +2,22 @@ package gateway
 
 import (
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
+
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 )
 
-// An id has 20 letters and digits: about 103 random bits. It is a claim's name, and a part of host names.
-const (
-	idLength = 20
-	idDigits = "abcdefghijklmnopqrstuvwxyz0123456789"
-)
-
-// newID makes an id.
-func newID() string {
-	var id strings.Builder
-	for id.Len() < idLength {
-		var b [32]byte
-		_, _ = rand.Read(b[:]) // never fails: see its documentation
-		for _, c := range b {
-			if int(c) < 256/len(idDigits)*len(idDigits) && id.Len() < idLength { // all digits are as likely
-				id.WriteByte(idDigits[int(c)%len(idDigits)])
-			}
-		}
-	}
-	return id.String()
-}
-
-func isID(s string) bool { return len(s) == idLength && strings.Trim(s, idDigits) == "" }
+// labelLetters are those of a label.
+const labelLetters = "abcdefghijklmnopqrstuvwxyz0123456789-"
 
 // isLabel reports whether s is a name of a namespace.
 func isLabel(s string) bool {
-	return len(s) > 0 && len(s) <= 63 && strings.Trim(s, idDigits+"-") == "" && s[0] != '-' && s[len(s)-1] != '-'
+	return len(s) > 0 && len(s) <= 63 && strings.Trim(s, labelLetters) == "" && s[0] != '-' && s[len(s)-1] != '-'
 }
 
 // isName reports whether s is a name of an object: labels with dots between them.
@@ -66,11 +46,11 @@ func addressOf(r *http.Request, domain string) (address, error) {
 		return address{}, fail(http.StatusBadRequest, "the request names several sandboxes")
 	}
 	a := address{ids[0], EnvdPort}
-	if !isID(a.id) {
+	if !wire.IsID(a.id) {
 		return address{}, fail(http.StatusBadRequest, "E2b-Sandbox-Id: it is no id of a sandbox")
 	}
 	if len(ports) == 1 {
-		port, ok := portNumber(ports[0])
+		port, ok := wire.PortNumber(ports[0])
 		if !ok {
 			return address{}, fail(http.StatusBadRequest, "E2b-Sandbox-Port: it is no port")
 		}
@@ -92,16 +72,10 @@ func addressOfHost(host, domain string) address {
 		return address{}
 	}
 	port, id, _ := strings.Cut(label, "-")
-	if n, ok := portNumber(port); ok && isID(id) {
+	if n, ok := wire.PortNumber(port); ok && wire.IsID(id) {
 		return address{id, n}
 	}
 	return address{}
-}
-
-// portNumber reads 1 to 65535, in decimal digits without a sign or a zero before them.
-func portNumber(s string) (uint16, bool) {
-	n, err := strconv.ParseUint(s, 10, 16)
-	return uint16(n), err == nil && n > 0 && s[0] != '0' && s[0] != '+'
 }
 
 // Purposes of tokens.

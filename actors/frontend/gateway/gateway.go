@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/actors/frontend/gateway/kube"
 	"github.com/codeagent/sandbox/actors/frontend/web"
 	"github.com/codeagent/sandbox/supervision"
@@ -19,7 +20,7 @@ import (
 
 const (
 	// EnvdPort is the port by which commands and files of a sandbox are asked for, and that the pods listen at unless it is said otherwise.
-	EnvdPort = 49983
+	EnvdPort = wire.EnvdPort
 	// DefaultReady is how long a claim may take to become ready.
 	DefaultReady = 2 * time.Minute
 	// MinSecret is how many bytes the secret of the tokens must have.
@@ -141,7 +142,7 @@ func (g *Gateway) store(namespace string) *kube.Store {
 
 // find finds a sandbox of a namespace. What the watch has not told yet is asked for.
 func (g *Gateway) find(ctx context.Context, namespace, id string) (kube.Claim, error) {
-	if !isID(id) {
+	if !wire.IsID(id) {
 		return kube.Claim{}, notFound(id)
 	}
 	if c, ok := g.store(namespace).Get(id); ok {

@@ -23,6 +23,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/actors/frontend/gateway/kube"
 	"github.com/codeagent/sandbox/actors/frontend/gateway/kubetest"
 	"github.com/codeagent/sandbox/actors/frontend/web"
@@ -280,13 +281,13 @@ func (l *lab) passing(most time.Duration, ch chan answered) (a answered) {
 	return a
 }
 
-func (l *lab) create(key, body string) sandboxObject {
+func (l *lab) create(key, body string) wire.Sandbox {
 	l.Helper()
 	a := l.api(key, "POST", "/v2/sandboxes", body)
 	if a.status != http.StatusCreated {
 		l.Fatalf("create: %d %s", a.status, a.text)
 	}
-	var o sandboxObject
+	var o wire.Sandbox
 	a.into(l.T, &o)
 	return o
 }
@@ -312,7 +313,7 @@ func (l *lab) expect(what string, a answered, status int, says string) {
 func TestCreate(t *testing.T) {
 	l := newLab(t, nil)
 	o := l.create(keyA, `{"templateID":"python","timeout":600,"metadata":{"user":"u1"},"envVars":{"A":"1"},"secure":true}`)
-	if !isID(o.SandboxID) || o.TemplateID != "python" || o.EnvdVersion != envdVersion || len(o.EnvdAccessToken) != 64 || o.Domain == nil || *o.Domain != "boxes.test" || o.TrafficAccessToken != nil {
+	if !wire.IsID(o.SandboxID) || o.TemplateID != "python" || o.EnvdVersion != wire.EnvdVersion || len(o.EnvdAccessToken) != 64 || o.Domain == nil || *o.Domain != "boxes.test" || o.TrafficAccessToken != nil {
 		t.Errorf("%+v", o)
 	}
 	c, ok := l.s.Claim("team-a", o.SandboxID)
@@ -344,12 +345,12 @@ func TestTenants(t *testing.T) {
 	l := newLab(t, nil)
 	o := l.create(keyA, `{"templateID":"base"}`)
 	id := o.SandboxID
-	l.s.Put(kube.Claim{Metadata: kube.Metadata{Namespace: "team-a", Name: strings.Repeat("x", idLength)}}) // not ours
+	l.s.Put(kube.Claim{Metadata: kube.Metadata{Namespace: "team-a", Name: strings.Repeat("x", wire.IDLength)}}) // not ours
 	for _, q := range []struct{ method, path, body string }{
 		{"GET", "", ""}, {"DELETE", "", ""}, {"POST", "/timeout", `{"timeout":1}`}, {"POST", "/pause", ""}, {"POST", "/resume", ""}, {"POST", "/connect", ""}, {"POST", "/undo", "{}"}, {"GET", "/history", ""},
 	} {
 		l.expect("another's "+q.method+q.path, l.api(keyB, q.method, "/sandboxes/"+id+q.path, q.body), 404, "not found")
-		l.expect("nobody's "+q.method+q.path, l.api(keyA, q.method, "/sandboxes/"+strings.Repeat("x", idLength)+q.path, q.body), 404, "not found")
+		l.expect("nobody's "+q.method+q.path, l.api(keyA, q.method, "/sandboxes/"+strings.Repeat("x", wire.IDLength)+q.path, q.body), 404, "not found")
 		l.expect("no id "+q.method+q.path, l.api(keyA, q.method, "/sandboxes/..%2Fteam-b"+q.path, q.body), 404, "not found")
 		for _, key := range []string{"", keyA + "x"} {
 			l.expect("no key", l.api(key, q.method, "/sandboxes/"+id+q.path, q.body), 401, "X-API-Key")
@@ -362,7 +363,7 @@ func TestTenants(t *testing.T) {
 		t.Errorf("%q", names)
 	}
 	// A token that was made in another namespace is none.
-	for _, token := range []string{"", "x", l.g.token(forEnvd, "team-b", id), l.g.token(forTraffic, "team-a", id), l.g.token(forEnvd, "team-a", newID())} {
+	for _, token := range []string{"", "x", l.g.token(forEnvd, "team-b", id), l.g.token(forTraffic, "team-a", id), l.g.token(forEnvd, "team-a", wire.NewID())} {
 		l.expect("token "+token, l.ask("POST", "/process.Process/List", "{}", "E2b-Sandbox-Id", id, "X-Access-Token", token), 401, "X-Access-Token")
 	}
 	if a := l.ask("POST", "/process.Process/List", "{}", "E2b-Sandbox-Id", id, "X-Access-Token", o.EnvdAccessToken); a.status != 200 {
@@ -400,9 +401,9 @@ func TestBadInput(t *testing.T) {
 	}
 	l.expect("nothing", l.api(keyA, "GET", "/none", ""), 404, "no such request")
 	l.expect("two sandboxes", l.ask("GET", "/", "", "E2b-Sandbox-Id", "x"), 400, "no id")
-	l.expect("no port", l.ask("GET", "/", "", "E2b-Sandbox-Id", newID(), "E2b-Sandbox-Port", "0"), 400, "no port")
-	l.expect("no sandbox", l.ask("GET", "/", "", "E2b-Sandbox-Id", newID()), 502, "not found")
-	l.expect("no timeout", l.api(keyA, "POST", "/sandboxes/"+newID()+"/timeout", "{}"), 400, "missing")
+	l.expect("no port", l.ask("GET", "/", "", "E2b-Sandbox-Id", wire.NewID(), "E2b-Sandbox-Port", "0"), 400, "no port")
+	l.expect("no sandbox", l.ask("GET", "/", "", "E2b-Sandbox-Id", wire.NewID()), 502, "not found")
+	l.expect("no timeout", l.api(keyA, "POST", "/sandboxes/"+wire.NewID()+"/timeout", "{}"), 400, "missing")
 	if names := l.s.Claims("team-a"); len(names) > 0 {
 		t.Errorf("%q", names)
 	}
@@ -502,7 +503,7 @@ func TestLostAnswers(t *testing.T) {
 	l := newLab(t, nil)
 	l.s.Lose("POST")
 	a := l.waits(keyA, "POST", "/v2/sandboxes", `{"templateID":"base"}`)
-	var o sandboxObject
+	var o wire.Sandbox
 	a.into(t, &o)
 	if names := l.s.Claims("team-a"); a.status != 201 || !slices.Equal(names, []string{o.SandboxID}) {
 		t.Errorf("%d %s, %q", a.status, a.text, names)
@@ -847,9 +848,9 @@ func TestEnds(t *testing.T) {
 // TestSecret: tokens differ by what they are for, and a short secret is none.
 func TestSecret(t *testing.T) {
 	l := newLab(t, nil)
-	id := newID()
+	id := wire.NewID()
 	seen := map[string]bool{}
-	for _, token := range []string{l.g.token(forEnvd, "a", id), l.g.token(forTraffic, "a", id), l.g.token(forEnvd, "b", id), l.g.token(forEnvd, "a", newID())} {
+	for _, token := range []string{l.g.token(forEnvd, "a", id), l.g.token(forTraffic, "a", id), l.g.token(forEnvd, "b", id), l.g.token(forEnvd, "a", wire.NewID())} {
 		if seen[token] || len(token) != 64 {
 			t.Errorf("%q", token)
 		}
@@ -873,8 +874,8 @@ func TestSecret(t *testing.T) {
 
 // FuzzAddress: whatever a request says, it names a sandbox by an id and a port, or none.
 func FuzzAddress(f *testing.F) {
-	f.Add("8080-"+strings.Repeat("a", idLength)+".boxes.test", "", "")
-	f.Add("boxes.test:1", strings.Repeat("a", idLength), "80")
+	f.Add("8080-"+strings.Repeat("a", wire.IDLength)+".boxes.test", "", "")
+	f.Add("boxes.test:1", strings.Repeat("a", wire.IDLength), "80")
 	f.Add("[::1]:80", "..", "-1")
 	f.Fuzz(func(t *testing.T, host, id, port string) {
 		r := &http.Request{Host: host, Header: http.Header{}}
@@ -885,7 +886,7 @@ func FuzzAddress(f *testing.F) {
 			r.Header.Set("E2b-Sandbox-Port", port)
 		}
 		a, err := addressOf(r, "boxes.test")
-		if err == nil && (a.id == "") != (a.port == 0) || a.id != "" && err == nil && !isID(a.id) {
+		if err == nil && (a.id == "") != (a.port == 0) || a.id != "" && err == nil && !wire.IsID(a.id) {
 			t.Errorf("%+v", a)
 		}
 	})

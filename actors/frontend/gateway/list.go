@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors/frontend"
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/actors/frontend/gateway/kube"
 )
 
@@ -30,7 +31,7 @@ type filter struct {
 // filterOf reads a query as E2B's server does.
 func filterOf(q url.Values) (f filter, err error) {
 	f.template, f.limit, f.next = q.Get("template"), maxPage, q.Get("nextToken")
-	if f.next != "" && !isID(f.next) {
+	if f.next != "" && !wire.IsID(f.next) {
 		return f, fail(http.StatusBadRequest, "nextToken: it is none of a list's")
 	}
 	if text := q.Get("limit"); text != "" {

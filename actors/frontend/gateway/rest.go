@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/actors/frontend/gateway/kube"
 	"github.com/codeagent/sandbox/actors/frontend/web"
 )
@@ -16,9 +17,6 @@ const (
 	// defaultTimeout is how long a sandbox lives unless its client says so, and maxTimeout how long one may.
 	defaultTimeout = 300 * time.Second
 	maxTimeout     = 30 * 24 * time.Hour
-	// envdVersion is that of E2B's program whose requests the pods answer.
-	envdVersion = "0.6.4"
-	clientID    = "sandbox" // nobody uses it any more
 )
 
 // Objects of the REST API.
@@ -42,15 +40,6 @@ type (
 		Rules              map[string]any `json:"rules"`
 		EgressProxy        any            `json:"egressProxy"`
 		MaskRequestHost    string         `json:"maskRequestHost"`
-	}
-	sandboxObject struct {
-		SandboxID          string  `json:"sandboxID"`
-		TemplateID         string  `json:"templateID"`
-		ClientID           string  `json:"clientID"`
-		EnvdVersion        string  `json:"envdVersion"`
-		EnvdAccessToken    string  `json:"envdAccessToken"`
-		TrafficAccessToken *string `json:"trafficAccessToken"`
-		Domain             *string `json:"domain"`
 	}
 	sandboxDetail struct {
 		SandboxID       string            `json:"sandboxID"`
@@ -195,9 +184,9 @@ func (g *Gateway) domain() *string {
 }
 
 // object is what a client is told that has made a sandbox, or has connected to it.
-func (g *Gateway) object(c kube.Claim) sandboxObject {
+func (g *Gateway) object(c kube.Claim) wire.Sandbox {
 	namespace, id := c.Metadata.Namespace, c.Metadata.Name
-	o := sandboxObject{SandboxID: id, TemplateID: c.Spec.WarmPoolRef.Name, ClientID: clientID, EnvdVersion: envdVersion, EnvdAccessToken: g.token(forEnvd, namespace, id), Domain: g.domain()}
+	o := wire.Sandbox{SandboxID: id, TemplateID: c.Spec.WarmPoolRef.Name, ClientID: wire.ClientID, EnvdVersion: wire.EnvdVersion, EnvdAccessToken: g.token(forEnvd, namespace, id), Domain: g.domain()}
 	if private(c) {
 		t := g.token(forTraffic, namespace, id)
 		o.TrafficAccessToken = &t
@@ -208,7 +197,7 @@ func (g *Gateway) object(c kube.Claim) sandboxObject {
 // describe is what a client is told of a sandbox that it asks about. What the pod may take is the template's to say.
 func (g *Gateway) describe(c kube.Claim) sandboxDetail {
 	d := sandboxDetail{
-		SandboxID: c.Metadata.Name, TemplateID: c.Spec.WarmPoolRef.Name, ClientID: clientID, EnvdVersion: envdVersion, StartedAt: c.Metadata.Created.UTC(), EndAt: c.Expires().UTC(),
+		SandboxID: c.Metadata.Name, TemplateID: c.Spec.WarmPoolRef.Name, ClientID: wire.ClientID, EnvdVersion: wire.EnvdVersion, StartedAt: c.Metadata.Created.UTC(), EndAt: c.Expires().UTC(),
 		State: stateRunning, Metadata: metadataOf(c),
 	}
 	if paused(c) {

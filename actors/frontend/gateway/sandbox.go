@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors/frontend"
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/actors/frontend/gateway/kube"
 )
 
@@ -88,8 +89,8 @@ func (g *Gateway) claim(namespace string, n newSandbox) (c kube.Claim, err error
 	end := g.o.Clock.Now().Add(life).UTC().Truncate(time.Second)
 	c = kube.Claim{
 		Metadata: kube.Metadata{
-			Name: newID(), Namespace: namespace, Labels: map[string]string{managedLabel: managedValue},
-			Annotations: map[string]string{metadataNote: string(metadata), requestNote: newID()},
+			Name: wire.NewID(), Namespace: namespace, Labels: map[string]string{managedLabel: managedValue},
+			Annotations: map[string]string{metadataNote: string(metadata), requestNote: wire.NewID()},
 		},
 		Spec: kube.ClaimSpec{WarmPoolRef: kube.Ref{Name: n.TemplateID}, Lifecycle: &kube.Lifecycle{ShutdownTime: &end, ShutdownPolicy: "Delete"}},
 	}
@@ -262,7 +263,7 @@ func (g *Gateway) late(ctx context.Context, c kube.Claim) error {
 
 // change changes a claim of a tenant's, also if the API server is away for a while.
 func (g *Gateway) change(ctx context.Context, namespace, id string, f func(kube.Claim) (map[string]any, error)) (out kube.Claim, err error) {
-	if !isID(id) {
+	if !wire.IsID(id) {
 		return out, notFound(id)
 	}
 	ctx, cancel := kube.Within(ctx, g.o.Clock, changeTime)

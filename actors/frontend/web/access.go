@@ -111,6 +111,9 @@ func hostname(host string) string {
 	return strings.TrimSuffix(strings.ToLower(host), ".")
 }
 
+// NamesThisMachine reports whether a Host header names this machine: localhost, or a loopback address.
+func NamesThisMachine(host string) bool { return local(hostname(host)) }
+
 // local reports whether host names this machine wherever it is looked up.
 func local(host string) bool {
 	if host == "localhost" {
