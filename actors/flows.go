@@ -112,7 +112,7 @@ func (o *owners) of(flows []policy.Event, find func(policy.Event) *api.Process) 
 func (s *Session) Network(context.Context) (api.NetworkStatus, error) {
 	n := s.cfg.Network
 	st := api.NetworkStatus{
-		At: s.clock.Now(), Mode: string(policy.Disabled), Allow: ruleTexts(n.Allow), Deny: ruleTexts(n.Deny),
+		At: s.clock.Now(), Mode: string(policy.Disabled), Allow: api.OrEmpty(n.Allow), Deny: api.OrEmpty(n.Deny),
 		Flows: []api.NetworkFlow{}, Refused: s.net.refused.newest(),
 		Denied: s.net.denied.Load(), Allowed: s.net.allowed.Load(), Lookups: s.net.lookups.Load(),
 	}
@@ -161,14 +161,6 @@ func (s *Session) flowOwner(f policy.Event) *api.Process {
 	}
 	p := api.Process(all[0])
 	return &p
-}
-
-func ruleTexts(rules []policy.Rule) []string {
-	list := make([]string, 0, len(rules))
-	for _, r := range rules {
-		list = append(list, r.String())
-	}
-	return list
 }
 
 // about returns the questions of a kind that wait, oldest first, and the newest answers to others.

@@ -35,11 +35,7 @@ func overSocket(t *testing.T, s *Session) api.NetworkStatus {
 // TestNetworkStatus: another process is told what is connected, what was refused and what would allow it, and nothing of a
 // flow that has ended.
 func TestNetworkStatus(t *testing.T) {
-	rules, err := policy.ParseRules([]string{"198.51.100.0/24"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := newLab(t, 1, func(c *api.Config) { c.Network.Mode, c.Network.Allow = policy.Allowlist, rules })
+	l := newLab(t, 1, func(c *api.Config) { c.Network.Mode, c.Network.Allow = policy.Allowlist, []string{"198.51.100.0/24"} })
 	e := l.s.net.engine
 	source := netip.MustParseAddrPort("10.0.2.15:4000")
 	var flows []*policy.Flow

@@ -36,7 +36,7 @@ type network struct {
 // connectable makes the engine that decides about the guest's network.
 func (s *Session) connectable() error {
 	n := s.cfg.Network
-	if s.cfg.Runtime == nil || n.Mode == "" || n.Mode == policy.Disabled {
+	if s.cfg.Runtime == nil || n.None() {
 		return nil
 	}
 	var resolvers []netip.Addr
@@ -45,7 +45,7 @@ func (s *Session) connectable() error {
 		resolvers = policy.Nameservers(string(conf))
 	}
 	e, err := policy.New(policy.Options{
-		Mode: n.Mode, Rules: n.Allow, Denied: n.Deny, Resolvers: resolvers, Ask: s.askNetwork, AskTimeout: networkQuestionTime, OnEvent: s.networkEvent,
+		Network: n, Resolvers: resolvers, Ask: s.askNetwork, AskTimeout: networkQuestionTime, OnEvent: s.networkEvent,
 		Log: s.cfg.Logger.With("component", "network"),
 	})
 	if err != nil {

@@ -14,12 +14,8 @@ import (
 // TestPodNetworkTells: each connection is told of, with its end, and of datagrams to one address the first; questions name the process.
 func TestPodNetworkTells(t *testing.T) {
 	var told []string
-	rules, err := policy.ParseRules([]string{"192.0.2.0/24"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	e, err := policy.New(policy.Options{
-		Mode: policy.PodAsk, Rules: rules, HostAddrs: func() ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("10.1.0.9")}, nil },
+		Network: policy.Network{Mode: policy.PodAsk, Allow: []string{"192.0.2.0/24"}}, HostAddrs: func() ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("10.1.0.9")}, nil },
 		OnEvent: func(ev policy.Event) { told = append(told, fmt.Sprint(ev.Kind, " ", ev.Protocol, " ", ev.Target)) },
 		Ask: func(_ context.Context, q policy.Question) (policy.Answer, error) {
 			return policy.Answer{Allow: q.PID == 7}, nil

@@ -40,7 +40,11 @@ func (s *Session) publish() (err error) {
 	if s.cfg.Runtime == nil || len(s.cfg.Network.Publish) == 0 {
 		return nil
 	}
-	s.published, err = newPublisher(s.cfg.Network.Publish, s.Dial, s.cfg.Logger.With("component", "network"))
+	ports, err := policy.ParsePorts(s.cfg.Network.Publish)
+	if err != nil {
+		return err
+	}
+	s.published, err = newPublisher(ports, s.Dial, s.cfg.Logger.With("component", "network"))
 	return err
 }
 

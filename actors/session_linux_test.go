@@ -359,7 +359,7 @@ func (besideOthers) Name() string { return "landlock" }
 
 // EB-09: the policy lock is refused, with the reason, where commands would be locked out, too; and it does not keep anybody from looking at the history. (TestScripts/barriers_lock has what it does.)
 func TestEB09PolicyLock(t *testing.T) {
-	cfg := api.Config{Directories: []api.Directory{{Path: t.TempDir()}}, Undo: api.Undo{Barriers: undolog.PolicyLock}}
+	cfg := api.Config{Directories: []api.Directory{{Path: t.TempDir()}}, Undo: api.Undo{Settings: undolog.Settings{Barriers: undolog.PolicyLock}}}
 	s, err := Offline(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,7 @@ package messages
 import "time"
 
 // What holds of a session where nothing else is set, and what it has at most: the only home of these figures. How long it waits for its folders is said
-// beside [QuietTime], and an undo log's sizes are those of undolog.DefaultLimits.
+// beside [QuietTime], and an undo log's sizes are those of undolog.DefaultSettings.
 const (
 	// Commands is how many commands run at once.
 	Commands = 256

@@ -43,8 +43,8 @@ type Config struct {
 	Resources hypervisor.Limits
 	// FolderBytes is how much larger all folders together may become while the session lives, in bytes; 0: there is no limit.
 	FolderBytes int64
-	// Network is what commands may reach, in a jail or a virtual machine.
-	Network Network
+	// Network is what commands may reach, in a jail or a virtual machine. Where it publishes ports, the runtime's guests are [hypervisor.Dialer].
+	Network policy.Network
 	// Umask is taken from the modes of files that frontends write. It is the
 	// user's: the program's own is zero (hostfs.ClearUmask).
 	Umask uint32
@@ -93,14 +93,9 @@ type Directory struct {
 	Repository string `json:",omitempty"`
 }
 
-// Undo is what holds of each working folder's log: what [undo] of the configuration says. Zero fields take the log's defaults ([undolog.Options]).
+// Undo is what holds of each working folder's log: what [undo] of the configuration says.
 type Undo struct {
-	undolog.Limits
-	Symlinks   undolog.SymlinkPolicy
-	Barriers   undolog.BarrierPolicy
-	Durability undolog.Durability
-	// Gitignore leaves out what .gitignore ignores: it cannot be undone.
-	Gitignore bool
+	undolog.Settings
 	// KeepOutput keeps what commands write to stdout and stderr with their steps.
 	KeepOutput bool
 }
@@ -129,17 +124,6 @@ const (
 
 // Safeguards are [messages.Safeguards].
 type Safeguards = messages.Safeguards
-
-// Network says what commands may reach. The zero value is nothing at all.
-type Network struct {
-	Mode policy.Mode
-	// Allow is what modes allowlist and ask allow without asking, Deny what no mode
-	// allows.
-	Allow, Deny []policy.Rule
-	// Publish are ports of the guest that the host can connect to, in any mode. The
-	// runtime's guests are [hypervisor.Dialer] then.
-	Publish []policy.Port
-}
 
 // Timing holds the windows of the specification: what [steps] of the configuration says. Zero fields take the defaults
 // ([messages.QuietTime] and its neighbours).

@@ -3,15 +3,13 @@ package approval
 import (
 	"slices"
 	"time"
-
-	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
 // Holds is what holds in a session from its start: paths that the view hides, paths from which
 // nothing is executed, destinations that are denied, and such that are allowed.
 type Holds struct {
 	Hide, NoExec []string
-	Deny, Allow  []policy.Rule
+	Deny, Allow  []string // rules of the network
 }
 
 // Fixed is what of the rules holds in a session without a question, from its start. A rule about
@@ -27,9 +25,9 @@ func Fixed(rules []Rule, now time.Time) (f Holds) {
 		asked := func(o Rule) bool { return o.Action == Ask && !o.Ended(now) && r.Covers(o) }
 		switch path, whole := r.parsed.path(); {
 		case r.Operation == Connect && r.Action == Deny:
-			f.Deny = append(f.Deny, r.parsed.host)
+			f.Deny = append(f.Deny, r.parsed.host.String())
 		case r.Operation == Connect && r.Action == Allow && r.Until.IsZero() && !slices.ContainsFunc(rules, asked):
-			f.Allow = append(f.Allow, r.parsed.host)
+			f.Allow = append(f.Allow, r.parsed.host.String())
 		case r.Operation == Read && r.Action == Deny && whole:
 			f.Hide = append(f.Hide, path)
 		case r.Operation == Exec && r.Action == Deny && whole:

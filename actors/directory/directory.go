@@ -109,8 +109,7 @@ func (d *Directory) Open(ctx context.Context) (err error) {
 		return err
 	}
 	d.Log, err = undolog.Open(ctx, undolog.Options{
-		Dir: d.Config.UndoDir, Root: d.Root, Limits: cfg.Limits, Symlinks: cfg.Symlinks, Barriers: cfg.Barriers,
-		Durability: cfg.Durability, Gitignore: cfg.Gitignore, Now: d.env.Clock.Now, Logger: d.component("undo").With("directory", d.Config.Path),
+		Dir: d.Config.UndoDir, Root: d.Root, Settings: cfg.Undo.Settings, Now: d.env.Clock.Now, Logger: d.component("undo").With("directory", d.Config.Path),
 		Owner: undolog.Owner{PID: os.Getpid(), Session: d.env.Session, WorkDir: d.Config.Path},
 		Warn:  d.Warn,
 		Looks: cfg.Runtime == nil,

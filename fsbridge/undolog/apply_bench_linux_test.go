@@ -29,7 +29,7 @@ func bigTree(w *world, files int) {
 func BenchmarkUndoRemoveTree(b *testing.B) {
 	for _, packed := range []bool{false, true} {
 		b.Run(map[bool]string{false: "adopted", true: "packed"}[packed], func(b *testing.B) {
-			w := newWorld(b, benchDir(b), Options{Limits: Limits{StepBytes: -1}})
+			w := newWorld(b, benchDir(b), Options{Settings: Settings{Limits: Limits{StepBytes: -1}}})
 			defer w.close()
 			const files = 11478
 			bigTree(w, files)

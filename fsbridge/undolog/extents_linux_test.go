@@ -12,7 +12,7 @@ import (
 // counts as captured when it is on the disk, and not before: another operation
 // on it would go ahead.
 func TestGranuleBeforeSync(t *testing.T) {
-	w := newWorld(t, testDir(t), Options{Durability: DurabilityPower})
+	w := newWorld(t, testDir(t), Options{Settings: Settings{Durability: DurabilityPower}})
 	defer w.close()
 	w.step(func() { w.ok(w.create("f", strings.Repeat("before", 1<<18))) })
 	w.begin(w.log.NextID(TypeAPI))

@@ -98,7 +98,7 @@ func overEdit(t *testing.T, w *world, at string, right func(got, theirs string, 
 
 // Where edits only make warnings, an undo mixes nothing, either.
 func TestU1WarnedOverEdit(t *testing.T) {
-	w := newWorld(t, testDir(t), Options{Barriers: PolicyWarn})
+	w := newWorld(t, testDir(t), Options{Settings: Settings{Barriers: PolicyWarn}})
 	defer w.close()
 	w.step(func() { w.ok(w.create("f", "0123456789")) })
 	w.step(func() { w.ok(w.chmod("f", 0o600)) })

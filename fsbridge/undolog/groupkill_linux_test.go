@@ -91,7 +91,7 @@ func groupKilled(t *testing.T, base string, kind taskKind, fault string) bool {
 	if err = errors.Join(err, json.Unmarshal(b, &s)); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, base, Options{Limits: Limits{StepCount: 1}}) // which evicts nothing before the recovery
+	w := newWorld(t, base, Options{Settings: Settings{Limits: Limits{StepCount: 1}}}) // which evicts nothing before the recovery
 	defer w.close()
 	pending := w.log.rollingBack()
 	w.log.SetLimits(Limits{})

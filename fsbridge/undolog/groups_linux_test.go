@@ -37,7 +37,7 @@ func (w *world) travelGroup(kind taskKind, o UndoOptions) (*ApplyResult, error) 
 }
 
 func TestGroupRefusals(t *testing.T) {
-	w := newWorld(t, testDir(t), Options{Limits: Limits{StepCount: 4}})
+	w := newWorld(t, testDir(t), Options{Settings: Settings{Limits: Limits{StepCount: 4}}})
 	defer w.close()
 	refused := func(o UndoOptions, want error, text string) {
 		t.Helper()
@@ -124,7 +124,7 @@ func TestModelGroups(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		defer removeForTest(base + "/work")
 		defer removeForTest(base + "/undo")
-		w := newWorld(t, base, Options{Limits: Limits{StepCount: -1}})
+		w := newWorld(t, base, Options{Settings: Settings{Limits: Limits{StepCount: -1}}})
 		defer func() { w.close() }()
 		m := groupModel{snaps: []undologtest.Tree{w.snapshot()}}
 		for range rapid.IntRange(1, 14).Draw(t, "turns") {

@@ -12,7 +12,7 @@ import (
 // TestCommitBesideCompression: steps are closed while older ones are compressed in the background.
 // Neither takes from the list what the other has just noted there.
 func TestCommitBesideCompression(t *testing.T) {
-	w := newWorld(t, testDir(t), Options{Limits: Limits{AdoptedRaw: 1, LogBytes: -1, StepCount: -1}})
+	w := newWorld(t, testDir(t), Options{Settings: Settings{Limits: Limits{AdoptedRaw: 1, LogBytes: -1, StepCount: -1}}})
 	defer w.close()
 	const steps = 60
 	w.step(func() {

@@ -1,6 +1,7 @@
 package undolog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -93,35 +94,18 @@ func (l *Log) SetLimits(n Limits) {
 
 // limitsWithDefaults fills in what l leaves open.
 func limitsWithDefaults(l Limits) Limits {
-	d := DefaultLimits()
-	for _, p := range []struct{ now, or *int64 }{
-		{&l.LogBytes, &d.LogBytes}, {&l.StepBytes, &d.StepBytes}, {&l.AdoptedRaw, &d.AdoptedRaw}, {&l.InlineBytes, &d.InlineBytes},
-	} {
-		if *p.now == 0 {
-			*p.now = *p.or
-		}
+	d := DefaultSettings().Limits
+	return Limits{
+		LogBytes: cmp.Or(l.LogBytes, d.LogBytes), StepCount: cmp.Or(l.StepCount, d.StepCount), StepBytes: cmp.Or(l.StepBytes, d.StepBytes),
+		Age: cmp.Or(l.Age, d.Age), AdoptedRaw: cmp.Or(l.AdoptedRaw, d.AdoptedRaw),
+		InlineBytes: min(cmp.Or(l.InlineBytes, d.InlineBytes), format.MaxRecord/4),
 	}
-	l.InlineBytes = min(l.InlineBytes, format.MaxRecord/4)
-	if l.StepCount == 0 {
-		l.StepCount = d.StepCount
-	}
-	if l.Age == 0 {
-		l.Age = d.Age
-	}
-	return l
 }
 
 func withDefaults(o Options) Options {
 	o.Limits = limitsWithDefaults(o.Limits)
-	if o.Symlinks == "" {
-		o.Symlinks = SymlinkReadWrite
-	}
-	if o.Barriers == "" {
-		o.Barriers = PolicyBarrier
-	}
-	if o.Durability == "" {
-		o.Durability = DurabilityProcess
-	}
+	d := DefaultSettings()
+	o.Symlinks, o.Barriers, o.Durability = cmp.Or(o.Symlinks, d.Symlinks), cmp.Or(o.Barriers, d.Barriers), cmp.Or(o.Durability, d.Durability)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

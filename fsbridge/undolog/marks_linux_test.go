@@ -14,7 +14,7 @@ import (
 // A mark leads back to where it was set, and forward again; it survives a restart, and
 // says why it is lost.
 func TestMarks(t *testing.T) {
-	w := newWorld(t, testDir(t), Options{Limits: Limits{StepCount: 3}})
+	w := newWorld(t, testDir(t), Options{Settings: Settings{Limits: Limits{StepCount: 3}}})
 	defer func() { w.close() }()
 	fails := func(kind taskKind, to, text string) {
 		t.Helper()

@@ -207,7 +207,7 @@ func testModel(t *testing.T, base, undo string, pack bool) {
 	rapid.Check(t, func(t *rapid.T) {
 		n++
 		dir := fmt.Sprintf("%s/%d", base, n)
-		o := Options{Limits: Limits{InlineBytes: rapid.SampledFrom([]int64{64, 64 << 10}).Draw(t, "inline")}}
+		o := Options{Settings: Settings{Limits: Limits{InlineBytes: rapid.SampledFrom([]int64{64, 64 << 10}).Draw(t, "inline")}}}
 		if undo != "" {
 			o.Dir = fmt.Sprintf("%s/%d", undo, n)
 			defer removeForTest(o.Dir)

@@ -35,7 +35,7 @@ type modelKill struct {
 }
 
 func (k *modelKill) options() Options {
-	return Options{Dir: k.Undo, Limits: Limits{InlineBytes: k.Inline}}
+	return Options{Dir: k.Undo, Settings: Settings{Limits: Limits{InlineBytes: k.Inline}}}
 }
 
 // TestModelKillHelper is the process that is killed.

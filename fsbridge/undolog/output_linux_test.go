@@ -12,7 +12,7 @@ import (
 // A command's output is there as long as its step is: undone and done again, after a restart, until the step is pushed
 // out, the redo is dropped or the history is.
 func TestOutput(t *testing.T) {
-	w := newWorld(t, testDir(t), Options{Limits: Limits{StepCount: 3}})
+	w := newWorld(t, testDir(t), Options{Settings: Settings{Limits: Limits{StepCount: 3}}})
 	defer func() { w.close() }()
 	keep := func(id StepID, data string) {
 		t.Helper()

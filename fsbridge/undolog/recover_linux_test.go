@@ -128,7 +128,7 @@ func TestSC02SymlinkedDirectory(t *testing.T) {
 // TestFewDescriptors undoes the removal of many directories with few
 // descriptors.
 func TestFewDescriptors(t *testing.T) {
-	w := newWorld(t, testDir(t), Options{Limits: Limits{StepBytes: -1}})
+	w := newWorld(t, testDir(t), Options{Settings: Settings{Limits: Limits{StepBytes: -1}}})
 	defer w.close()
 	bigTree(w, 3000)
 	w.step(func() { w.ok(rmtree(w, "tree")) })

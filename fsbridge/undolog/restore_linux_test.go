@@ -57,7 +57,7 @@ func TestRestoreAdoptedDirectory(t *testing.T) {
 // TestRestoreOneOfTwoLinks: a name that was removed, of an inode that has
 // another one, which was written to before.
 func TestRestoreOneOfTwoLinks(t *testing.T) {
-	w := newWorld(t, testDir(t), Options{Limits: Limits{InlineBytes: 4}})
+	w := newWorld(t, testDir(t), Options{Settings: Settings{Limits: Limits{InlineBytes: 4}}})
 	defer w.close()
 	w.step(func() {
 		w.ok(w.create("a", "hello, world"))

@@ -96,8 +96,21 @@ var (
 // AsideMark is in the name of a directory with a log that [PutAside] put aside.
 const AsideMark = ".aside-"
 
-// DefaultLimits are the limits that hold where [Options] say nothing.
-func DefaultLimits() Limits { return format.DefaultLimits() }
+// Settings say what a log keeps, and for how long: what [undo] of the configuration says of it. Zero fields take the values of [DefaultSettings].
+type Settings struct {
+	Limits
+	Symlinks   SymlinkPolicy
+	Barriers   BarrierPolicy
+	Durability Durability
+	// Gitignore leaves paths that the folder's .gitignore files ignore out of
+	// capture. What is ignored cannot be undone.
+	Gitignore bool
+}
+
+// DefaultSettings are those that hold where nothing else is said: their only home.
+func DefaultSettings() Settings {
+	return Settings{Limits: format.DefaultLimits(), Symlinks: SymlinkReadWrite, Barriers: PolicyBarrier, Durability: DurabilityProcess}
+}
 
 // Options are given to [Open].
 type Options struct {
@@ -106,13 +119,7 @@ type Options struct {
 	// Root is the working folder. The Log does not close it.
 	Root *hostfs.Root
 
-	Limits     Limits
-	Symlinks   SymlinkPolicy
-	Barriers   BarrierPolicy
-	Durability Durability
-	// Gitignore leaves paths that the folder's .gitignore files ignore out of
-	// capture. What is ignored cannot be undone.
-	Gitignore bool
+	Settings
 
 	// Looks says that the log is opened to be looked at: until a call that changes something,
 	// nothing is taken up, put right or tidied, neither in the folder nor in the log.

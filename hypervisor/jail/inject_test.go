@@ -48,11 +48,7 @@ func TestJailInjectsSecrets(t *testing.T) {
 	injector.Roots = x509.NewCertPool()
 	injector.Roots.AddCert(web.Certificate())
 
-	rules, err := policy.ParseRules([]string{"example.com", "other.test", "sub.example.com"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	engine, err := policy.New(policy.Options{Mode: policy.Allowlist, Rules: rules})
+	engine, err := policy.New(policy.Options{Network: policy.Network{Mode: policy.Allowlist, Allow: []string{"example.com", "other.test", "sub.example.com"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

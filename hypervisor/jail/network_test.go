@@ -88,9 +88,7 @@ func startNet(t testing.TB, o policy.Options, rules ...string) *netLab {
 			_, _ = l.echo.WriteTo(buf[:n], from)
 		}
 	}()
-	if o.Rules, err = policy.ParseRules(rules); err != nil {
-		t.Fatal(err)
-	}
+	o.Allow = rules
 	o.OnEvent = func(e policy.Event) { l.mu.Lock(); l.events = append(l.events, e); l.mu.Unlock() }
 	engine, err := policy.New(o)
 	if err != nil {
@@ -165,7 +163,7 @@ func TestJailNetworkRules(t *testing.T) {
 	}
 	defer open.Close()
 	ours := open.Addr().(*net.TCPAddr).Port
-	l := startNet(t, policy.Options{Mode: policy.Allowlist}, "named.test:80", "198.51.100.7:8080", "udp/198.51.100.8:53", "evil.test")
+	l := startNet(t, policy.Options{Network: policy.Network{Mode: policy.Allowlist}}, "named.test:80", "198.51.100.7:8080", "udp/198.51.100.8:53", "evil.test")
 	host := l.web.Listener.Addr().(*net.TCPAddr).Port
 	for _, s := range []struct{ program, want string }{
 		{`tcp("named.test",80)`, "/x"},
@@ -200,7 +198,7 @@ func TestJailNetworkIPv6(t *testing.T) {
 		t.Log("this kernel has no IPv6: neither has the jail")
 		return
 	}
-	l := startNet(t, policy.Options{Mode: policy.Allowlist}, "[2001:db8:5::1]:80", "udp/[2001:db8:5::1]:53", "*.test:80", "[::1]")
+	l := startNet(t, policy.Options{Network: policy.Network{Mode: policy.Allowlist}}, "[2001:db8:5::1]:80", "udp/[2001:db8:5::1]:53", "*.test:80", "[::1]")
 	l.prints("tcp('2001:db8:5::1',80)", "/x")
 	l.prints("udp('2001:db8:5::1',53)", "datagram")
 	l.prints("tcp('2001:db8:5::1',81)", "ConnectionRefusedError 111")
@@ -246,7 +244,7 @@ func largeBody() []byte {
 // TestJailNetworkBytes: nothing is lost or changed in either direction, of a stream or of
 // datagrams of any size, though nobody makes checksums.
 func TestJailNetworkBytes(t *testing.T) {
-	l := startNet(t, policy.Options{Mode: policy.Open})
+	l := startNet(t, policy.Options{Network: policy.Network{Mode: policy.Open}})
 	l.prints(`urllib.request.urlopen("http://198.51.100.5/large").read() == bytes(range(251))*32768`, "True")
 	l.prints(`urllib.request.urlopen("http://198.51.100.5/sum",data=bytes(range(251))*32768).read().decode()`, fmt.Sprintf("%x <nil>", sha256.Sum256(largeBody())))
 	for _, size := range []int{1, 1399, 65000, 65507} {
@@ -262,7 +260,7 @@ func TestJailNetworkHost(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the host's\n") }))
 	defer web.Close()
 	port := web.Listener.Addr().(*net.TCPAddr).Port
-	l := startNet(t, policy.Options{Mode: policy.Open}, fmt.Sprintf("127.0.0.1:%d", port))
+	l := startNet(t, policy.Options{Network: policy.Network{Mode: policy.Open}}, fmt.Sprintf("127.0.0.1:%d", port))
 	l.prints(fmt.Sprintf(`tcp("host.sandbox.internal",%d)`, port), "host's")
 	l.prints(fmt.Sprintf(`tcp("127.0.0.1",%d)`, port), "ConnectionRefusedError 111")
 	l.prints(fmt.Sprintf(`tcp("host.sandbox.internal",%d)`, l.web.Listener.Addr().(*net.TCPAddr).Port), "ConnectionRefusedError 111")
@@ -272,7 +270,7 @@ func TestJailNetworkHost(t *testing.T) {
 // TestJailNetworkAsk: the flow waits for the answer; no answer is a no.
 func TestJailNetworkAsk(t *testing.T) {
 	answers := map[string]bool{"198.51.100.20:80": true, "198.51.100.21:80": false, "asked.test": false, "other.test": true}
-	l := startNet(t, policy.Options{Mode: policy.Ask, AskTimeout: 3 * time.Second, Ask: func(ctx context.Context, q policy.Question) (policy.Answer, error) {
+	l := startNet(t, policy.Options{Network: policy.Network{Mode: policy.Ask}, AskTimeout: 3 * time.Second, Ask: func(ctx context.Context, q policy.Question) (policy.Answer, error) {
 		what := q.Domain
 		if !q.Lookup {
 			what = q.Target.Address.String()
@@ -294,7 +292,7 @@ func TestJailNetworkAsk(t *testing.T) {
 // TestJailNetworkInside: the card is set up once and for all. Nobody inside may change
 // it, or send what is no TCP, UDP or ping of an address that it has.
 func TestJailNetworkInside(t *testing.T) {
-	l := startNet(t, policy.Options{Mode: policy.Open})
+	l := startNet(t, policy.Options{Network: policy.Network{Mode: policy.Open}})
 	if out := l.sh("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '"); out != "lo\neth0" && out != "eth0\nlo" {
 		t.Errorf("interfaces: %q", out)
 	}
@@ -325,7 +323,7 @@ func TestJailNetworkInside(t *testing.T) {
 
 // TestJailNetworkEnds: with the jail go its network, the flows in it, and all that held them.
 func TestJailNetworkEnds(t *testing.T) {
-	l := startNet(t, policy.Options{Mode: policy.Open})
+	l := startNet(t, policy.Options{Network: policy.Network{Mode: policy.Open}})
 	far, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

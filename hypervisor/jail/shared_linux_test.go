@@ -14,11 +14,7 @@ import (
 // podConfig is that of a guest in this network namespace.
 func podConfig(t *testing.T, m policy.Mode, rules ...string) hypervisor.Config {
 	t.Helper()
-	allow, err := policy.ParseRules(rules)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := policy.New(policy.Options{Mode: m, Rules: allow, Ask: func(context.Context, policy.Question) (policy.Answer, error) { return policy.Answer{}, nil }})
+	e, err := policy.New(policy.Options{Network: policy.Network{Mode: m, Allow: rules}, Ask: func(context.Context, policy.Question) (policy.Answer, error) { return policy.Answer{}, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func TestDNS(t *testing.T) {
 	for _, transport := range []string{"udp", "tcp"} {
 		t.Run(transport, func(t *testing.T) {
 			z := newZone()
-			g := boot(t, policy.Options{Mode: policy.Allowlist, Rules: rules(t, "good.test", "evil.test", "missing.test", "broken.test")}, Options{Resolver: z})
+			g := boot(t, policy.Options{Network: policy.Network{Mode: policy.Allowlist, Allow: []string{"good.test", "evil.test", "missing.test", "broken.test"}}}, Options{Resolver: z})
 			r := g.resolver(transport)
 			got, err := r.LookupNetIP(within(t), "ip", "Good.test.")
 			slices.SortFunc(got, netip.Addr.Compare)
@@ -109,7 +109,7 @@ func TestDNS(t *testing.T) {
 // A domain rule opens the addresses that our DNS told, and no others.
 func TestDomainRule(t *testing.T) {
 	at := echoServer(t, "127.0.0.1:0")
-	g := boot(t, policy.Options{Mode: policy.Allowlist, Rules: rules(t, "good.test:80")}, Options{Resolver: newZone(), Dial: dialTo(at)})
+	g := boot(t, policy.Options{Network: policy.Network{Mode: policy.Allowlist, Allow: []string{"good.test:80"}}}, Options{Resolver: newZone(), Dial: dialTo(at)})
 	to := netip.MustParseAddrPort("93.184.216.34:80")
 	if c, err := g.dial(within(t), to); err == nil {
 		c.abort()
@@ -137,7 +137,7 @@ func TestDomainRule(t *testing.T) {
 // Messages that are no questions for an address.
 func TestDNSOtherMessages(t *testing.T) {
 	z := newZone()
-	s := serve(t, policy.Options{Mode: policy.Open}, Options{Resolver: z})
+	s := serve(t, policy.Options{Network: policy.Network{Mode: policy.Open}}, Options{Resolver: z})
 	ask := func(change func(*dnsmessage.Message)) (dnsmessage.Message, bool) {
 		q := dnsmessage.Message{Header: dnsmessage.Header{ID: 9, RecursionDesired: true},
 			Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName("good.test."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}}}

@@ -120,7 +120,7 @@ func TestEndInHandshake(t *testing.T) {
 
 // ARP is answered for what we are, and for nothing else: least of all the guest.
 func TestARP(t *testing.T) {
-	s := serve(t, policy.Options{Mode: policy.Open}, Options{})
+	s := serve(t, policy.Options{Network: policy.Network{Mode: policy.Open}}, Options{})
 	conf := s.network.Guest()
 	guest := conf.Address.Addr()
 	for _, other := range []netip.Addr{guest, guest.Next(), netip.MustParseAddr("8.8.8.8")} {
@@ -142,7 +142,7 @@ func TestARP(t *testing.T) {
 
 // Frames that the stack must not see are counted and harm nobody.
 func TestFramesThatAreDropped(t *testing.T) {
-	s := serve(t, policy.Options{Mode: policy.Open}, Options{})
+	s := serve(t, policy.Options{Network: policy.Network{Mode: policy.Open}}, Options{})
 	conf := s.network.Guest()
 	guest, outside := netip.AddrPortFrom(conf.Address.Addr(), 1), netip.MustParseAddrPort("93.184.216.34:80")
 	spoofed := netip.MustParseAddrPort("10.0.2.77:1")
@@ -175,7 +175,7 @@ func TestFramesThatAreDropped(t *testing.T) {
 
 // More new flows than a guest may open are dropped without a word.
 func TestFlood(t *testing.T) {
-	s := serve(t, policy.Options{Mode: policy.Disabled}, Options{Limits: Limits{NewFlows: 1}})
+	s := serve(t, policy.Options{Network: policy.Network{Mode: policy.Disabled}}, Options{Limits: Limits{NewFlows: 1}})
 	conf := s.network.Guest()
 	for port := range uint16(50) {
 		s.send(frame(gatewayMAC, typeIPv4, datagram(netip.AddrPortFrom(conf.Address.Addr(), 1000+port), netip.MustParseAddrPort("93.184.216.34:80"), []byte("x"))))
@@ -205,7 +205,7 @@ func dhcp(kind byte, options ...byte) []byte {
 }
 
 func TestDHCP(t *testing.T) {
-	s := serve(t, policy.Options{Mode: policy.Disabled}, Options{MTU: 9000})
+	s := serve(t, policy.Options{Network: policy.Network{Mode: policy.Disabled}}, Options{MTU: 9000})
 	conf := s.network.Guest()
 	exchange := func(m []byte) ([]byte, map[byte][]byte) {
 		t.Helper()
@@ -273,7 +273,7 @@ func FuzzFrame(f *testing.F) {
 		p[0] = 0x46
 		f.Add(frame(gatewayMAC, typeIPv4, p), true)
 	}
-	e, err := policy.New(policy.Options{Mode: policy.Open})
+	e, err := policy.New(policy.Options{Network: policy.Network{Mode: policy.Open}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -357,7 +357,7 @@ func FuzzDNS(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	e, err := policy.New(policy.Options{Mode: policy.Allowlist, Rules: rules(f, "good.test")})
+	e, err := policy.New(policy.Options{Network: policy.Network{Mode: policy.Allowlist, Allow: []string{"good.test"}}})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -342,16 +342,6 @@ func (g *guest) host(port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(g.network.Guest().Gateway, port)
 }
 
-// rules parses rules for a test.
-func rules(t testing.TB, texts ...string) []policy.Rule {
-	t.Helper()
-	r, err := policy.ParseRules(texts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
 // listen returns a TCP listener on an address of the loopback.
 func listen(t testing.TB, addr string) (net.Listener, netip.AddrPort) {
 	t.Helper()

@@ -48,7 +48,7 @@ func TestInterceptorsConnectionsCount(t *testing.T) {
 	l, at := listen(t, "127.0.0.1:0")
 	onAccept(t, l, func(c *net.TCPConn) { _, _ = c.Read(make([]byte, 1)) })
 	d := dialMany{make(chan int, 2)}
-	g := boot(t, policy.Options{Mode: policy.Allowlist, Rules: rules(t, "good.test")}, Options{
+	g := boot(t, policy.Options{Network: policy.Network{Mode: policy.Allowlist, Allow: []string{"good.test"}}}, Options{
 		Limits: Limits{TCP: 4}, Intercept: d, Resolver: newZone(), Dial: dialTo(at),
 	})
 	if _, err := g.resolver("udp").LookupNetIP(within(t), "ip4", "good.test."); err != nil {

@@ -59,7 +59,7 @@ func (s *setup) tcpReply6(from netip.AddrPort) header.TCPFlags {
 // The policy decides about IPv6 as about IPv4, and the gateway is the host's ::1.
 func TestIPv6Connections(t *testing.T) {
 	at := echoServer(t, "127.0.0.1:0")
-	s := serve(t, policy.Options{Mode: policy.Allowlist, Rules: rules(t, HostName, "[2001:db8::1]:80")}, with6(Options{
+	s := serve(t, policy.Options{Network: policy.Network{Mode: policy.Allowlist, Allow: []string{HostName, "[2001:db8::1]:80"}}}, with6(Options{
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			if address == "[2001:db8::1]:80" {
 				address = at.String()
@@ -92,7 +92,7 @@ func TestIPv6Connections(t *testing.T) {
 
 // Frames that may lead elsewhere do not reach the stack.
 func TestIPv6FramesThatAreDropped(t *testing.T) {
-	s := serve(t, policy.Options{Mode: policy.Open}, with6(Options{}))
+	s := serve(t, policy.Options{Network: policy.Network{Mode: policy.Open}}, with6(Options{}))
 	conf := s.network.Guest()
 	us, gateway := conf.Address6.Addr(), conf.Gateway6
 	port := func(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a, 80) }
@@ -136,7 +136,7 @@ func TestIPv6FramesThatAreDropped(t *testing.T) {
 
 // Without an address of its own a guest's IPv6 goes nowhere.
 func TestNoIPv6(t *testing.T) {
-	s := serve(t, policy.Options{Mode: policy.Open}, Options{})
+	s := serve(t, policy.Options{Network: policy.Network{Mode: policy.Open}}, Options{})
 	if f := frame(gatewayMAC, typeIPv6, syn6(netip.AddrPortFrom(nth(subnet6, 15), 1), netip.MustParseAddrPort("[2001:db8::1]:80"))); s.network.admit(f) {
 		t.Error("a frame is let in")
 	}
@@ -148,7 +148,7 @@ func TestDNSIPv6(t *testing.T) {
 	z.names["good.test"] = append(z.names["good.test"], netip.MustParseAddr("2001:db8::5"))
 	z.names["six.test"] = []netip.Addr{netip.MustParseAddr("2001:db8::6"), netip.MustParseAddr("64:ff9b::7f00:1"), netip.MustParseAddr("::1")}
 	has := true
-	s := serve(t, policy.Options{Mode: policy.Allowlist, Rules: rules(t, "*.test:80", "[::1]:80")}, with6(Options{Resolver: z, HasIPv6: func() bool { return has }}))
+	s := serve(t, policy.Options{Network: policy.Network{Mode: policy.Allowlist, Allow: []string{"*.test:80", "[::1]:80"}}}, with6(Options{Resolver: z, HasIPv6: func() bool { return has }}))
 	for _, c := range []struct {
 		has  bool
 		name string

@@ -18,7 +18,7 @@ import (
 func TestDisabled(t *testing.T) {
 	at := echoServer(t, "127.0.0.1:0")
 	z := newZone()
-	g := boot(t, policy.Options{Mode: policy.Disabled, Rules: rules(t, "*", "127.0.0.1")}, Options{Resolver: z, Dial: dialTo(at)})
+	g := boot(t, policy.Options{Network: policy.Network{Mode: policy.Disabled, Allow: []string{"*", "127.0.0.1"}}}, Options{Resolver: z, Dial: dialTo(at)})
 	for _, to := range []netip.AddrPort{g.host(at.Port()), netip.MustParseAddrPort("93.184.216.34:80")} {
 		if c, err := g.dial(within(t), to); err == nil {
 			c.abort()
@@ -38,7 +38,7 @@ func TestDisabled(t *testing.T) {
 // Open is open, but not for what is the host's.
 func TestOpen(t *testing.T) {
 	at := echoServer(t, "127.0.0.1:0")
-	g := boot(t, policy.Options{Mode: policy.Open}, Options{Dial: dialTo(at)})
+	g := boot(t, policy.Options{Network: policy.Network{Mode: policy.Open}}, Options{Dial: dialTo(at)})
 	g.mustDial(netip.MustParseAddrPort("93.184.216.34:80"))
 	conf := g.network.Guest()
 	for _, to := range []netip.AddrPort{
@@ -71,7 +71,7 @@ func TestOpen(t *testing.T) {
 // The host's loopback is the gateway, where it is named: that address, and port.
 func TestNamedLoopback(t *testing.T) {
 	named, other := echoServer(t, "127.0.0.1:0"), echoServer(t, "127.0.0.1:0")
-	g := boot(t, policy.Options{Mode: policy.Open, Rules: rules(t, "127.0.0.5", "tcp/"+named.String())}, Options{})
+	g := boot(t, policy.Options{Network: policy.Network{Mode: policy.Open, Allow: []string{"127.0.0.5", "tcp/" + named.String()}}}, Options{})
 	c := g.mustDial(g.host(named.Port()))
 	if _, err := c.Write([]byte("x")); err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestAskHoldsTCP(t *testing.T) {
 			_, _ = io.Copy(io.Discard, c)
 		})
 		a := newAsker()
-		g := boot(t, policy.Options{Mode: policy.Ask, Ask: a.ask}, Options{Dial: dialTo(at)})
+		g := boot(t, policy.Options{Network: policy.Network{Mode: policy.Ask}, Ask: a.ask}, Options{Dial: dialTo(at)})
 		to := netip.MustParseAddrPort("93.184.216.34:443")
 		done := make(chan error, 1)
 		go func() {
@@ -151,7 +151,7 @@ func TestAskHoldsTCP(t *testing.T) {
 
 func TestAskDeadline(t *testing.T) {
 	a := newAsker()
-	g := boot(t, policy.Options{Mode: policy.Ask, Ask: a.ask, AskTimeout: 10 * time.Millisecond}, Options{})
+	g := boot(t, policy.Options{Network: policy.Network{Mode: policy.Ask}, Ask: a.ask, AskTimeout: 10 * time.Millisecond}, Options{})
 	if c, err := g.dial(within(t), netip.MustParseAddrPort("93.184.216.34:443")); err == nil {
 		c.abort()
 		t.Fatal("connected though nobody decided")
@@ -166,7 +166,7 @@ func TestAskDeadline(t *testing.T) {
 func TestAskHoldsUDP(t *testing.T) {
 	at := udpEcho(t, "127.0.0.1:0")
 	a := newAsker()
-	g := boot(t, policy.Options{Mode: policy.Ask, Ask: a.ask}, Options{Dial: dialTo(at)})
+	g := boot(t, policy.Options{Network: policy.Network{Mode: policy.Ask}, Ask: a.ask}, Options{Dial: dialTo(at)})
 	c := g.dialUDP(netip.MustParseAddrPort("93.184.216.34:999"))
 	for _, text := range []string{"one", "two"} {
 		if _, err := c.Write([]byte(text)); err != nil {
@@ -194,7 +194,7 @@ func TestAskHoldsUDP(t *testing.T) {
 func TestAskHoldsLookup(t *testing.T) {
 	at := echoServer(t, "127.0.0.1:0")
 	a := newAsker()
-	g := boot(t, policy.Options{Mode: policy.Ask, Ask: a.ask}, Options{Resolver: newZone(), Dial: dialTo(at)})
+	g := boot(t, policy.Options{Network: policy.Network{Mode: policy.Ask}, Ask: a.ask}, Options{Resolver: newZone(), Dial: dialTo(at)})
 	a.answer <- policy.Answer{Allow: true}
 	got, err := g.resolver("udp").LookupNetIP(within(t), "ip4", "good.test.")
 	if err != nil || len(got) != 2 {
@@ -212,7 +212,7 @@ func TestAskHoldsLookup(t *testing.T) {
 // What is held when the cable is cut ends.
 func TestCutWhileHeld(t *testing.T) {
 	a := newAsker()
-	g := boot(t, policy.Options{Mode: policy.Ask, Ask: a.ask}, Options{})
+	g := boot(t, policy.Options{Network: policy.Network{Mode: policy.Ask}, Ask: a.ask}, Options{})
 	var dialing sync.WaitGroup
 	ctx, cancel := context.WithCancel(within(t))
 	dialing.Go(func() { _, _ = g.dial(ctx, netip.MustParseAddrPort("93.184.216.34:443")) })
@@ -233,7 +233,7 @@ func TestTLSServerName(t *testing.T) {
 		}})
 		_ = server.Handshake()
 	})
-	g := boot(t, policy.Options{Mode: policy.Allowlist, Rules: rules(t, "good.test", "*.also.test")}, Options{Resolver: newZone(), Dial: dialTo(at)})
+	g := boot(t, policy.Options{Network: policy.Network{Mode: policy.Allowlist, Allow: []string{"good.test", "*.also.test"}}}, Options{Resolver: newZone(), Dial: dialTo(at)})
 	if _, err := g.resolver("udp").LookupNetIP(within(t), "ip4", "good.test."); err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ func TestTLSGreetingWithoutEnd(t *testing.T) {
 			t.Error("it reached the server")
 		}
 	})
-	g := boot(t, policy.Options{Mode: policy.Allowlist, Rules: rules(t, "good.test")}, Options{Resolver: newZone(), Dial: dialTo(at)})
+	g := boot(t, policy.Options{Network: policy.Network{Mode: policy.Allowlist, Allow: []string{"good.test"}}}, Options{Resolver: newZone(), Dial: dialTo(at)})
 	if _, err := g.resolver("udp").LookupNetIP(within(t), "ip4", "good.test."); err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +285,7 @@ func TestServerSpeaksFirst(t *testing.T) {
 		_, _ = c.Write([]byte("SSH-2.0"))
 		_, _ = io.Copy(c, c)
 	})
-	g := boot(t, policy.Options{Mode: policy.Allowlist, Rules: rules(t, "good.test")}, Options{Resolver: newZone(), Dial: dialTo(at)})
+	g := boot(t, policy.Options{Network: policy.Network{Mode: policy.Allowlist, Allow: []string{"good.test"}}}, Options{Resolver: newZone(), Dial: dialTo(at)})
 	if _, err := g.resolver("udp").LookupNetIP(within(t), "ip4", "good.test."); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 func loopback(t testing.TB) policy.Options {
-	return policy.Options{Mode: policy.Allowlist, Rules: rules(t, "127.0.0.0/8")}
+	return policy.Options{Network: policy.Network{Mode: policy.Allowlist, Allow: []string{"127.0.0.0/8"}}}
 }
 
 func echoServer(t testing.TB, addr string) netip.AddrPort {

@@ -71,7 +71,7 @@ func TestUDPIdle(t *testing.T) {
 
 func TestUDPDenied(t *testing.T) {
 	at := udpEcho(t, "127.0.0.1:0")
-	g := boot(t, policy.Options{Mode: policy.Open}, Options{})
+	g := boot(t, policy.Options{Network: policy.Network{Mode: policy.Open}}, Options{})
 	c := g.dialUDP(g.host(at.Port()))
 	if _, err := c.Write([]byte("x")); err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestHostPing(t *testing.T) {
 
 func TestPingIsForwarded(t *testing.T) {
 	pinged := make(chan netip.Addr, 1)
-	g := boot(t, policy.Options{Mode: policy.Allowlist, Rules: rules(t, "icmp/93.184.216.34")}, Options{
+	g := boot(t, policy.Options{Network: policy.Network{Mode: policy.Allowlist, Allow: []string{"icmp/93.184.216.34"}}}, Options{
 		Ping: func(_ context.Context, to netip.Addr, seq uint16, payload []byte) error {
 			if seq != 7 || len(payload) != 4000 {
 				t.Errorf("sequence %d, %d bytes of payload", seq, len(payload))
@@ -164,7 +164,7 @@ func TestPingIsForwarded(t *testing.T) {
 
 // Nothing may answer in another's place.
 func TestPingDenied(t *testing.T) {
-	g := boot(t, policy.Options{Mode: policy.Open}, Options{
+	g := boot(t, policy.Options{Network: policy.Network{Mode: policy.Open}}, Options{
 		Ping: func(context.Context, netip.Addr, uint16, []byte) error { t.Error("pinged"); return nil },
 	})
 	c, err := g.dialICMP(netip.MustParseAddr("169.254.169.254"))

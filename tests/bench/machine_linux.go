@@ -157,7 +157,7 @@ func benchEdits(ctx context.Context, l *lab, r *report.Report, rt *qemu.Runtime)
 		return err
 	}
 	s, err := actors.Start(ctx, api.Config{
-		Directories: []api.Directory{{Path: dir, UndoDir: dir + ".undo"}}, Runtime: rt, Undo: api.Undo{Limits: undolog.Limits{LogBytes: -1}},
+		Directories: []api.Directory{{Path: dir, UndoDir: dir + ".undo"}}, Runtime: rt, Undo: api.Undo{Settings: undolog.Settings{Limits: undolog.Limits{LogBytes: -1}}},
 	})
 	if err != nil {
 		return err

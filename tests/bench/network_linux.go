@@ -150,11 +150,7 @@ func networkedJail(ctx context.Context, self string, port int) (hypervisor.Guest
 		return nil, nil, err
 	}
 	defer program.Close()
-	rules, err := policy.ParseRules([]string{fmt.Sprintf("127.0.0.1:%d", port)})
-	if err != nil {
-		return nil, nil, err
-	}
-	engine, err := policy.New(policy.Options{Mode: policy.Allowlist, Rules: rules})
+	engine, err := policy.New(policy.Options{Network: policy.Network{Mode: policy.Allowlist, Allow: []string{fmt.Sprintf("127.0.0.1:%d", port)}}})
 	if err != nil {
 		return nil, nil, err
 	}

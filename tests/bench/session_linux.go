@@ -54,7 +54,7 @@ func startLive(ctx context.Context, l *lab, name string, fill func(dir string) e
 	}
 	c := api.Config{
 		Directories: []api.Directory{{Path: s.dir, UndoDir: s.undo}},
-		Undo:        api.Undo{Limits: undolog.Limits{LogBytes: -1, StepCount: -1, StepBytes: -1, AdoptedRaw: 1 << 40}},
+		Undo:        api.Undo{Settings: undolog.Settings{Limits: undolog.Limits{LogBytes: -1, StepCount: -1, StepBytes: -1, AdoptedRaw: 1 << 40}}},
 	}
 	configure(&c)
 	session, err := actors.Start(ctx, c)

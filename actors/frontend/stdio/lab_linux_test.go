@@ -208,7 +208,7 @@ func (l *lab) options(t *testing.T, o labOptions) stdio.Options {
 				r.Safeguards.Apply(&c.Safeguards)
 			}
 			if r.UndoLimits != nil {
-				c.Limits = undolog.DefaultLimits()
+				c.Limits = undolog.DefaultSettings().Limits
 				r.UndoLimits.Apply(&c.Limits)
 			}
 			s, err := actors.Start(ctx, c)

@@ -151,10 +151,10 @@ func TestOpenQuestionsAreBounded(t *testing.T) {
 }
 
 func TestAskNeedsSomebody(t *testing.T) {
-	if _, err := New(Options{Mode: Ask}); err == nil {
+	if _, err := New(Options{Network: Network{Mode: Ask}}); err == nil {
 		t.Error("mode ask without anybody to ask")
 	}
-	if _, err := New(Options{Mode: "firewall"}); !errors.Is(err, ErrSyntax) {
+	if _, err := New(Options{Network: Network{Mode: "firewall"}}); !errors.Is(err, ErrSyntax) {
 		t.Errorf("an unknown mode: %v", err)
 	}
 }

@@ -10,18 +10,13 @@ import (
 
 // A rule that denies comes before all that allows: modes, rules, and people.
 func TestDenied(t *testing.T) {
-	parse := func(texts ...string) []Rule {
-		r, err := ParseRules(texts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
 	for _, mode := range []Mode{Open, Allowlist, Ask} {
 		e, err := New(Options{
-			Mode: mode, Rules: parse("*", "127.0.0.1"),
-			Denied: parse("198.51.100.0/28", "udp/198.51.100.40:53", "bad.test", "*.evil.test", "ports.test:22", "127.0.0.1:22"),
-			Ask:    func(context.Context, Question) (Answer, error) { return Answer{Allow: true}, nil },
+			Network: Network{
+				Mode: mode, Allow: []string{"*", "127.0.0.1"},
+				Deny: []string{"198.51.100.0/28", "udp/198.51.100.40:53", "bad.test", "*.evil.test", "ports.test:22", "127.0.0.1:22"},
+			},
+			Ask: func(context.Context, Question) (Answer, error) { return Answer{Allow: true}, nil },
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -10,7 +10,7 @@
 //
 // "pod" and "pod-ask" are for guests in this program's own network namespace, whose sockets reach what the namespace does. Somebody else has to
 // see to what is decided (fsbridge/mediate). "pod" without rules decides as "open" does, and with rules as "allowlist"; "pod-ask" decides as "ask". Programs
-// ask the namespace's own DNS servers ([Options].Resolvers), so rules cannot be about names ([InPod]).
+// ask the namespace's own DNS servers ([Options].Resolvers), so rules cannot be about names ([Network.Check]).
 //
 // # Rules
 //

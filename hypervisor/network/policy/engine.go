@@ -69,12 +69,9 @@ type Answer struct {
 // once.
 type AskFunc func(ctx context.Context, q Question) (Answer, error)
 
-// Options of [New]. Only Mode is required; Ask in mode ask.
+// Options of [New]. Only the network's mode is required; Ask in mode ask.
 type Options struct {
-	Mode  Mode
-	Rules []Rule
-	// Denied are rules for what no mode, rule or person allows.
-	Denied []Rule
+	Network
 	// Resolvers are the DNS servers that a guest in our own network namespace asks: port 53 of them is allowed, unless a rule denies it.
 	Resolvers []netip.Addr
 
@@ -104,7 +101,9 @@ type Options struct {
 
 // Engine decides. Its methods are safe for concurrent use.
 type Engine struct {
-	o       Options
+	o           Options
+	allow, deny []Rule
+
 	decides Mode // Open, Allowlist, Ask or Disabled
 	log     *slog.Logger
 
@@ -139,12 +138,13 @@ func New(o Options) (*Engine, error) {
 	if _, err := ParseMode(string(o.Mode)); err != nil {
 		return nil, err
 	}
-	decides := o.Mode.decides(o.Rules)
+	allow, deny, err := o.rules()
+	if err != nil {
+		return nil, err
+	}
+	decides := o.Mode.decides(allow)
 	if decides == Ask && o.Ask == nil {
 		return nil, errors.New("policy: mode ask, and nobody to ask")
-	}
-	if err := InPod(o.Mode, o.Rules, o.Denied); err != nil {
-		return nil, err
 	}
 	setDefault(&o.AskTimeout, 2*time.Minute)
 	setDefault(&o.MaxPending, 64)
@@ -162,7 +162,7 @@ func New(o Options) (*Engine, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	e := &Engine{o: o, decides: decides, log: o.Log, pending: map[string]*question{}}
+	e := &Engine{o: o, allow: allow, deny: deny, decides: decides, log: o.Log, pending: map[string]*question{}}
 	e.learnt.max, e.decided.max = o.MaxRemembered, o.MaxRemembered
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	return e, nil
@@ -182,7 +182,7 @@ func (e *Engine) Mode() Mode { return e.o.Mode }
 // an IPv6 address of it: most servers of a host listen at 127.0.0.1.
 func (e *Engine) NamesIPv6Loopback() bool {
 	a := netip.IPv6Loopback()
-	return slices.ContainsFunc(e.o.Rules, func(r Rule) bool { return !r.host && r.opens(a, netip.PrefixFrom(a, a.BitLen())) })
+	return slices.ContainsFunc(e.allow, func(r Rule) bool { return !r.host && r.opens(a, netip.PrefixFrom(a, a.BitLen())) })
 }
 
 // Close ends open questions with no, refuses everything from now on, and returns
@@ -251,7 +251,7 @@ func (e *Engine) lookup(name string) Verdict {
 		v.Rule = string(Open)
 		return v
 	}
-	for _, r := range e.o.Rules {
+	for _, r := range e.allow {
 		if r.any || r.names(name) {
 			v.Rule = r.text
 			return v
@@ -329,7 +329,7 @@ func (e *Engine) decide(t Target, now time.Time) Verdict {
 	}
 	e.refreshOwn(now)
 	if within, why, ok := e.guarded(a); ok {
-		for _, r := range e.o.Rules {
+		for _, r := range e.allow {
 			if r.opens(a, within) && r.covers(t.Protocol, t.Address.Port()) {
 				return Verdict{Action: Allow, Rule: r.text}
 			}
@@ -339,7 +339,7 @@ func (e *Engine) decide(t Target, now time.Time) Verdict {
 	if e.decides == Open {
 		return Verdict{Action: Allow, Rule: string(Open)}
 	}
-	for _, r := range e.o.Rules {
+	for _, r := range e.allow {
 		if (r.any || r.holds(a)) && r.covers(t.Protocol, t.Address.Port()) {
 			return Verdict{Action: Allow, Rule: r.text}
 		}
@@ -359,7 +359,7 @@ func (e *Engine) decide(t Target, now time.Time) Verdict {
 // deniedName returns the rule that denies a name altogether: one of some ports denies
 // flows only.
 func (e *Engine) deniedName(name string) (why string, ok bool) {
-	for _, r := range e.o.Denied {
+	for _, r := range e.deny {
 		if (r.any || r.names(name)) && r.low == 0 && r.protocol == "" {
 			return byDenial + r.text, true
 		}
@@ -370,11 +370,11 @@ func (e *Engine) deniedName(name string) (why string, ok bool) {
 // deniedFlow returns the rule that denies a flow: by its address, or by a name by which
 // the address was found, whatever other names have it. Called with the engine locked.
 func (e *Engine) deniedFlow(a netip.Addr, t Target, now time.Time) (why string, ok bool) {
-	if len(e.o.Denied) == 0 {
+	if len(e.deny) == 0 {
 		return "", false
 	}
 	names, _ := e.learnt.get(a, now)
-	for _, r := range e.o.Denied {
+	for _, r := range e.deny {
 		if !r.covers(t.Protocol, t.Address.Port()) {
 			continue
 		}
@@ -409,7 +409,7 @@ func (e *Engine) nameRule(name string, t Target, granted string) string {
 	// QUIC's greeting is encrypted, so that its server's name cannot be looked at:
 	// only a rule that says udp opens it.
 	quic := t.Protocol == UDP && t.Address.Port() == 443
-	for _, r := range e.o.Rules {
+	for _, r := range e.allow {
 		if r.names(name) && r.covers(t.Protocol, t.Address.Port()) && (!quic || r.protocol == UDP) {
 			return r.text
 		}
@@ -464,7 +464,7 @@ func (e *Engine) ServerName(v Verdict, t Target, name string) Verdict {
 	case name == v.Domain:
 		return v
 	}
-	for _, r := range e.o.Denied {
+	for _, r := range e.deny {
 		if r.names(name) && r.covers(t.Protocol, t.Address.Port()) {
 			v.Action, v.Rule, v.Domain = Deny, byDenial+r.text, name
 			return v

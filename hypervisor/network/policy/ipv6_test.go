@@ -2,6 +2,7 @@ package policy
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 )
 
@@ -48,18 +49,10 @@ func TestIPv6(t *testing.T) {
 		{Open, "", "10.0.0.0/8", "[2002:a01:203::1]:80", false},
 		{Open, "", "10.0.0.0/8", "[64:ff9b::11.1.2.3]:80", true},
 	} {
-		o := Options{Mode: c.mode, HostAddrs: func() ([]netip.Addr, error) { return nil, nil }}
-		for text, list := range map[string]*[]Rule{c.allow: &o.Rules, c.deny: &o.Denied} {
-			if text == "" {
-				continue
-			}
-			r, err := ParseRule(text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			*list = append(*list, r)
-		}
-		e, err := New(o)
+		e, err := New(Options{
+			Network:   Network{Mode: c.mode, Allow: strings.Fields(c.allow), Deny: strings.Fields(c.deny)},
+			HostAddrs: func() ([]netip.Addr, error) { return nil, nil },
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,9 +24,9 @@ func (m Mode) decides(rules []Rule) Mode {
 	return Open
 }
 
-// InPod returns an error, which wraps [ErrSyntax], if one of the rules cannot be kept in the mode: where the pod's own resolver answers, nobody
+// keeps returns an error, which wraps [ErrSyntax], if one of the rules cannot be kept in the mode: where the pod's own resolver answers, nobody
 // knows which addresses a name has.
-func InPod(m Mode, lists ...[]Rule) error {
+func (m Mode) keeps(lists ...[]Rule) error {
 	if !m.InPod() {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (e *Engine) resolves(t Target, a netip.Addr) bool {
 }
 
 // Datagrams tells whether rules, or a person, decide about single datagrams: where a guest is in our own network namespace, they are looked at then.
-func (e *Engine) Datagrams() bool { return e.decides != Open || len(e.o.Denied) > 0 }
+func (e *Engine) Datagrams() bool { return e.decides != Open || len(e.deny) > 0 }
 
 // Local tells whether an address leads to this network namespace itself: its loopback, an address of its own, or no address at all.
 func (e *Engine) Local(a netip.Addr) bool {

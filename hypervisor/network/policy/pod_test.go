@@ -12,15 +12,7 @@ import (
 // inPod makes an engine of a guest in our own network namespace, whose address is 10.1.0.9.
 func inPod(t *testing.T, m Mode, ask AskFunc, rules, denied []string) *Engine {
 	t.Helper()
-	allow, err := ParseRules(rules)
-	if err != nil {
-		t.Fatal(err)
-	}
-	deny, err := ParseRules(denied)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := New(Options{Mode: m, Rules: allow, Denied: deny, Ask: ask, Resolvers: addrs("127.0.0.53", "10.96.0.10"),
+	e, err := New(Options{Network: Network{Mode: m, Allow: rules, Deny: denied}, Ask: ask, Resolvers: addrs("127.0.0.53", "10.96.0.10"),
 		HostAddrs: func() ([]netip.Addr, error) { return addrs("127.0.0.1", "10.1.0.9"), nil }})
 	if err != nil {
 		t.Fatal(err)
@@ -84,16 +76,13 @@ func TestPodAsks(t *testing.T) {
 
 // TestPodKnowsNoNames: rules about names are refused, with what to do instead.
 func TestPodKnowsNoNames(t *testing.T) {
-	names, err := ParseRules([]string{"pypi.org"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, o := range []Options{{Mode: Pod, Rules: names}, {Mode: Pod, Denied: names}} {
-		if _, err := New(o); !errors.Is(err, ErrSyntax) || !strings.Contains(err.Error(), "NetworkPolicy") {
+	names := []string{"pypi.org"}
+	for _, n := range []Network{{Mode: Pod, Allow: names}, {Mode: Pod, Deny: names}} {
+		if _, err := New(Options{Network: n}); !errors.Is(err, ErrSyntax) || !strings.Contains(err.Error(), "NetworkPolicy") {
 			t.Error(err)
 		}
 	}
-	if err := InPod(Allowlist, names); err != nil {
+	if err := (Network{Mode: Allowlist, Allow: names}).Check(); err != nil {
 		t.Error(err)
 	}
 }

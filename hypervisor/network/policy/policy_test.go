@@ -32,11 +32,7 @@ func (c *clock) add(d time.Duration) {
 func engine(t testing.TB, mode Mode, o Options, rules ...string) (*Engine, *clock) {
 	t.Helper()
 	c := &clock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	var err error
-	if o.Rules, err = ParseRules(rules); err != nil {
-		t.Fatal(err)
-	}
-	o.Mode, o.Now = mode, c.Now
+	o.Mode, o.Allow, o.Now = mode, rules, c.Now
 	if o.HostAddrs == nil {
 		o.HostAddrs = func() ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("192.168.7.7")}, nil }
 	}
@@ -136,7 +132,7 @@ func TestBroadcastIsTheHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := New(Options{Mode: Open})
+	e, err := New(Options{Network: Network{Mode: Open}})
 	if err != nil {
 		t.Fatal(err)
 	}

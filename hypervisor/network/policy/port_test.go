@@ -25,6 +25,9 @@ func TestParsePort(t *testing.T) {
 	if _, err := ParsePorts([]string{"80:1", "80:2"}); !errors.Is(err, ErrSyntax) {
 		t.Errorf("twice: %v", err)
 	}
+	if err := (Network{Publish: []string{"80:1", "80:2"}}).Check(); !errors.Is(err, ErrSyntax) {
+		t.Errorf("published twice, in a network: %v", err)
+	}
 	if p, err := ParsePorts([]string{"80:1", "[::1]:80:1", "81:1"}); err != nil || len(p) != 3 {
 		t.Errorf("%v, %v", p, err)
 	}

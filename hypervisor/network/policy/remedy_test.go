@@ -20,11 +20,7 @@ func TestRemedy(t *testing.T) {
 	} {
 		var last Event
 		engine := func(rules ...string) *Engine {
-			parsed, err := ParseRules(rules)
-			if err != nil {
-				t.Fatal(err)
-			}
-			e, err := New(Options{Mode: Allowlist, Rules: parsed, OnEvent: func(ev Event) { last = ev }})
+			e, err := New(Options{Network: Network{Mode: Allowlist, Allow: rules}, OnEvent: func(ev Event) { last = ev }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,11 +48,7 @@ func TestRemedy(t *testing.T) {
 
 // The name by which a guest finds the host names its loopback in a rule.
 func TestHostRule(t *testing.T) {
-	r, err := ParseRules([]string{"tcp/host.sandbox.internal:8080"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := New(Options{Mode: Allowlist, Rules: r})
+	e, err := New(Options{Network: Network{Mode: Allowlist, Allow: []string{"tcp/host.sandbox.internal:8080"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 		return nil, err
 	}
 	s.Log, err = undolog.Open(ctx, undolog.Options{
-		Dir: o.Undo, Root: s.root, Limits: o.Limits, Owner: undolog.Owner{PID: os.Getpid(), WorkDir: o.Dir}, Warn: o.Warn,
+		Dir: o.Undo, Root: s.root, Settings: undolog.Settings{Limits: o.Limits}, Owner: undolog.Owner{PID: os.Getpid(), WorkDir: o.Dir}, Warn: o.Warn,
 	})
 	if err == nil {
 		s.hooks = &interceptor{log: s.Log}

@@ -104,11 +104,9 @@ func startNetLab(t *testing.T) *netLab {
 			_, _ = echo.WriteTo(buf[:n], from)
 		}
 	}()
-	rules, err := policy.ParseRules([]string{"named.test:80", "127.0.0.1:" + web, "udp/198.51.100.7:53"})
-	check(t, err)
 	l := &netLab{loopback: web, asker: &asker{answers: map[string]bool{}}}
 	l.live = startLive(t, func(cfg *api.Config, o *qemu.Options) {
-		cfg.Network = api.Network{Mode: policy.Ask, Allow: rules}
+		cfg.Network = policy.Network{Mode: policy.Ask, Allow: []string{"named.test:80", "127.0.0.1:" + web, "udp/198.51.100.7:53"}}
 		cfg.Safeguards.Timeout = 10 * time.Minute
 		o.Network = network.Options{
 			Resolver: names{"named.test": "198.51.100.5", "asked.test": "198.51.100.6", "bad.test": "198.51.100.9"},

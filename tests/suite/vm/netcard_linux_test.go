@@ -62,17 +62,15 @@ func startCardLab(t *testing.T) *cardLab {
 	check(t, err)
 	injector.Roots = x509.NewCertPool()
 	injector.Roots.AddCert(secure.Certificate())
-	rules, err := policy.ParseRules([]string{"[::1]:" + six, "six.test:80", "example.com:443"})
-	check(t, err)
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	published := free.Addr().String()
 	check(t, free.Close())
-	ports, err := policy.ParsePorts([]string{published + ":8000"})
-	check(t, err)
 	l := &cardLab{published: published, loopback6: six}
 	l.live = startLive(t, func(cfg *api.Config, o *qemu.Options) {
-		cfg.Network = api.Network{Mode: policy.Allowlist, Allow: rules, Publish: ports}
+		cfg.Network = policy.Network{
+			Mode: policy.Allowlist, Allow: []string{"[::1]:" + six, "six.test:80", "example.com:443"}, Publish: []string{published + ":8000"},
+		}
 		o.Network = network.Options{
 			Resolver: names{"6.six.test": "2001:db8::5", "example.com": "198.51.100.6"}, HasIPv6: func() bool { return true }, Intercept: injector,
 			Dial: func(ctx context.Context, kind, address string) (net.Conn, error) {

@@ -17,10 +17,8 @@ import (
 func serveCable(t *testing.T, socket string) (args []string, web string, served func(*testing.T)) {
 	t.Helper()
 	port := webServer(t)
-	rules, err := policy.ParseRules([]string{"127.0.0.1:" + port})
-	check(t, err)
 	log := slog.New(slog.NewTextHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelError}))
-	e, err := policy.New(policy.Options{Mode: policy.Allowlist, Rules: rules, Log: log})
+	e, err := policy.New(policy.Options{Network: policy.Network{Mode: policy.Allowlist, Allow: []string{"127.0.0.1:" + port}}, Log: log})
 	check(t, err)
 	n, err := network.New(network.Options{Policy: e, Log: log})
 	check(t, err)

@@ -265,13 +265,13 @@ func (c WhyCommands) host(ctx context.Context, cfg api.Config, text string) erro
 	return c.tell(a, fmt.Sprintf("%s port %d", a.Host, a.Port), a.verdictOf)
 }
 
-func explainHost(ctx context.Context, n api.Network, text string) (whyAnswer, error) {
+func explainHost(ctx context.Context, n policy.Network, text string) (whyAnswer, error) {
 	host, port, err := splitHost(text)
 	if err != nil {
 		return whyAnswer{}, console.Usage(err)
 	}
 	a := whyAnswer{Host: host, Port: port}
-	if n.Mode == "" || n.Mode == policy.Disabled {
+	if n.None() {
 		a.Action, a.Why = "deny", "there is no network"
 		a.Remedy = "--network allowlist --allow-host " + text + " opens just this"
 		return a, nil
@@ -282,7 +282,7 @@ func explainHost(ctx context.Context, n api.Network, text string) (whyAnswer, er
 	var last policy.Event
 	asked := errors.New("asked")
 	e, err := policy.New(policy.Options{
-		Mode: n.Mode, Rules: n.Allow, Denied: n.Deny, OnEvent: func(ev policy.Event) { last = ev }, AskTimeout: time.Minute,
+		Network: n, OnEvent: func(ev policy.Event) { last = ev }, AskTimeout: time.Minute,
 		Ask: func(context.Context, policy.Question) (policy.Answer, error) { return policy.Answer{}, asked },
 	})
 	if err != nil {

@@ -2,6 +2,7 @@ package approvals
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/codeagent/sandbox/actors/api"
@@ -30,17 +31,7 @@ func TestHosts(t *testing.T) {
 		{policy.Allowlist, "", "", "[2001:db8::1]:80", "deny", "not in the allow list"},
 		{policy.Open, "", "", "[::1]:80", "deny", "protected: loopback"},
 	} {
-		n := api.Network{Mode: c.mode}
-		var err error
-		for text, to := range map[string]*[]policy.Rule{c.allow: &n.Allow, c.deny: &n.Deny} {
-			if text == "" {
-				continue
-			}
-			if *to, err = policy.ParseRules([]string{text}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		a, err := explainHost(t.Context(), n, c.host)
+		a, err := explainHost(t.Context(), policy.Network{Mode: c.mode, Allow: strings.Fields(c.allow), Deny: strings.Fields(c.deny)}, c.host)
 		if err != nil || a.Action != c.action || a.Why != c.why {
 			t.Errorf("%s allow=%q deny=%q %s: %+v, %v", c.mode, c.allow, c.deny, c.host, a, err)
 		}

@@ -415,7 +415,7 @@ func machineKeys() []Key {
 func networkKeys() []Key {
 	return []Key{
 		{
-			Name: "network.policy", Enum: []string{"pod", "pod-ask", "open", "ask", "allowlist", "disabled"}, Rule: Tighten, Flag: "network", tighter: sameNetwork,
+			Name: "network.policy", in: "Mode", Enum: []string{"pod", "pod-ask", "open", "ask", "allowlist", "disabled"}, Rule: Tighten, Flag: "network", tighter: sameNetwork,
 			Doc: "what commands reach: disabled (nothing), allowlist (what network.allow names), ask (a person about the rest), open (all but this host), " +
 				"pod (what this program's own network namespace reaches, or of that the addresses that network.allow names), pod-ask (a person about the rest)",
 		},
@@ -456,14 +456,12 @@ const ClassifierBytes = 32 << 10
 
 // Default is what holds when no file and no flag says anything.
 func Default() Config {
-	log := undolog.DefaultLimits()
+	log := undolog.DefaultSettings()
+	log.Age = 0 // no limit, as the key says it: a time is not negative
 	return Config{
-		Isolation: "auto",
-		Log:       Log{Level: "warn", Format: "auto"},
-		Undo: Undo{Undo: api.Undo{
-			Limits:   undolog.Limits{LogBytes: log.LogBytes, StepCount: log.StepCount, StepBytes: log.StepBytes, AdoptedRaw: log.AdoptedRaw},
-			Symlinks: undolog.SymlinkReadWrite, Barriers: undolog.PolicyBarrier, Durability: undolog.DurabilityProcess, KeepOutput: true,
-		}},
+		Isolation:     "auto",
+		Log:           Log{Level: "warn", Format: "auto"},
+		Undo:          Undo{Undo: api.Undo{Settings: log, KeepOutput: true}},
 		Steps:         api.Timing{QuiescenceIdle: messages.QuietTime, QuiescenceMax: messages.QuietMax, AmbientIdle: messages.AmbientIdle, ServiceAfter: messages.ServiceAfter},
 		Safeguards:    api.Safeguards{Protect: true, Timeout: messages.DecisionTime},
 		Jail:          Jail{Mode: "static"},
@@ -474,7 +472,7 @@ func Default() Config {
 		MCP:           MCP{Timeout: Duration(messages.ToolTime)},
 		Notifications: struct{ Desktop string }{"auto"},
 		Classifier:    Classifier{AutoApprove: "all", MaxBytes: ClassifierBytes},
-		Network:       Network{Policy: "disabled"},
+		Network:       Network{Network: policy.Network{Mode: policy.Disabled}},
 		VM:            VM{VM: hypervisor.VM{MemoryBytes: hypervisor.MachineBytes, Accel: "auto", BootTimeout: hypervisor.MachineBoot}, FSBackend: "virtiofs", Mode: "ephemeral", DiskSize: 16 << 30},
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
 // Config is what all levels together say. Zero sizes, numbers and times mean
@@ -120,11 +121,8 @@ type VM struct {
 
 // Network is what commands reach, and which of their ports the host reaches.
 type Network struct {
-	Policy  string
-	Allow   []string
-	Deny    []string
-	Publish []string
-	Inject  []string
+	policy.Network
+	Inject []string
 }
 
 // Directory is one working folder, a [[directory]] of the file.

@@ -10,6 +10,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
 // configured is a launcher with what a user's file and flags say, and what it remarks.
@@ -38,7 +39,7 @@ func TestFileIsLeftOut(t *testing.T) {
 	if want := []hypervisor.Setup{{Isolation: "none", Bridge: hypervisor.BridgeFUSE}}; !slices.Equal(here, want) {
 		t.Errorf("%v", here)
 	}
-	if c := with.Conf; len(c.Jail.Devices) > 0 || c.Limits.Memory != 0 || c.Limits.PIDs != 0 || c.Network.Policy != "open" {
+	if c := with.Conf; len(c.Jail.Devices) > 0 || c.Limits.Memory != 0 || c.Limits.PIDs != 0 || c.Network.Mode != policy.Open {
 		t.Errorf("%+v %+v", c.Jail, c.Limits)
 	}
 	if len(*said) != 2 || !strings.HasPrefix((*said)[0], "sandbox: jail.devices (user.toml:1) has no effect with --isolation none: ") || !strings.HasPrefix((*said)[1], "sandbox: limits.memory (user.toml:3) has") {

@@ -9,6 +9,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/network/policy"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -40,6 +41,7 @@ func TestGroups(t *testing.T) {
 		"bridge.kind": "fuse", "bridge.cache": "none", "bridge.posix_metadata": true,
 		"jail.run_32bit": true, "jail.debug": true, "jail.hide": []any{"/h"},
 		"limits.pids": int64(-1), "limits.memory": "1MiB", "limits.cpus": "1.5", "limits.file": "2MiB", "limits.tmp": "3MiB",
+		"network.policy": "allowlist", "network.allow": []any{"a.test"}, "network.deny": []any{"b.test"}, "network.publish": []any{"1:2"},
 		"vm.memory": "1GiB", "vm.cpus": int64(3), "vm.acceleration": "tcg", "vm.boot_timeout": "9s", "vm.qemu": "/q",
 	} {
 		if err := l.Conf.SetRequest(key, value); err != nil {
@@ -48,15 +50,17 @@ func TestGroups(t *testing.T) {
 	}
 	got := l.Config(nil)
 	for _, c := range []struct{ got, want any }{
-		{got.Undo, api.Undo{
-			Limits:   undolog.Limits{LogBytes: 1, StepCount: 2, StepBytes: 3, Age: 4 * time.Hour, AdoptedRaw: 5},
+		{got.Undo.Settings, undolog.Settings{
+			Limits:   undolog.Limits{LogBytes: 1, StepCount: 2, StepBytes: 3, Age: 4 * time.Hour, AdoptedRaw: 5, InlineBytes: undolog.DefaultSettings().InlineBytes},
 			Symlinks: undolog.SymlinkIgnore, Barriers: undolog.PolicyWarn, Durability: undolog.DurabilityPower, Gitignore: true,
 		}},
+		{got.Undo.KeepOutput, false},
 		{got.Safeguards, api.Safeguards{DeleteThreshold: 1, OverwriteBytes: 2 << 10, RenameOver: true, Timeout: 3 * time.Second, Exempt: []string{"x"}}},
 		{got.Jail, hypervisor.Jail{Programs32bit: true, Debug: true, Hide: []string{"/h"}}},
 		{got.Serving, api.Serving{Bridge: hypervisor.BridgeFUSE, Cache: api.CacheNone, PosixMetadata: true}},
 		{l.Conf.Limits.Resources(), hypervisor.Limits{PIDs: -1, Memory: 1 << 20, MilliCPUs: 1500, FileBytes: 2 << 20, TmpBytes: 3 << 20}},
 		{l.Conf.VM.VM, hypervisor.VM{MemoryBytes: 1 << 30, CPUs: 3, Accel: "tcg", BootTimeout: 9 * time.Second, Program: "/q"}},
+		{l.Conf.Network.Network, policy.Network{Mode: policy.Allowlist, Allow: []string{"a.test"}, Deny: []string{"b.test"}, Publish: []string{"1:2"}}},
 	} {
 		if !reflect.DeepEqual(c.got, c.want) {
 			t.Errorf("%+v, want %+v", c.got, c.want)

@@ -90,8 +90,8 @@ func (l *Launcher) withPolicy(cfg *api.Config) error {
 		}
 	}
 	cfg.Hide, cfg.NoExec = slices.Concat(cfg.Hide, fixed.Hide), fixed.NoExec
-	if n := &cfg.Network; n.Mode != "" && n.Mode != policy.Disabled {
-		if err := policy.InPod(n.Mode, fixed.Deny); err != nil {
+	if n := &cfg.Network; !n.None() {
+		if err := (policy.Network{Mode: n.Mode, Deny: fixed.Deny}).Check(); err != nil {
 			return console.Usagef("the policy denies a host by its name ('sandbox policy show'): %s", err)
 		}
 		n.Deny, n.Allow = slices.Concat(n.Deny, fixed.Deny), slices.Concat(n.Allow, unasked(*n, fixed.Allow))
@@ -100,9 +100,11 @@ func (l *Launcher) withPolicy(cfg *api.Config) error {
 }
 
 // unasked are the policy's rules that allow, for this network. In a pod names are not known, and what the policy allows does not forbid the rest.
-func unasked(n api.Network, allow []policy.Rule) []policy.Rule {
+func unasked(n policy.Network, allow []string) []string {
 	if n.Mode == policy.Pod && len(n.Allow) == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(allow), func(r policy.Rule) bool { return policy.InPod(n.Mode, []policy.Rule{r}) != nil })
+	return slices.DeleteFunc(slices.Clone(allow), func(rule string) bool {
+		return policy.Network{Mode: n.Mode, Allow: []string{rule}}.Check() != nil
+	})
 }

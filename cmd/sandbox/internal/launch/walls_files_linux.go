@@ -17,7 +17,6 @@ import (
 	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor/filters"
-	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
 // handled is what the rules decide about. Listing, executing and requests to devices are left alone: what cannot be read cannot be executed or asked for something, and names tell little.
@@ -162,7 +161,7 @@ func (c *confined) fill(ctx context.Context, s *actors.Session, cfg api.Config) 
 
 // etc allows what is read of /etc. With a network, files there are replaced while the session runs, and are others then: where names are resolved by such a file, all of it can be read.
 func (c *confined) etc(cfg api.Config) {
-	if st, err := os.Lstat("/etc/resolv.conf"); err == nil && st.Mode().IsRegular() && cfg.Network.Mode != "" && cfg.Network.Mode != policy.Disabled {
+	if st, err := os.Lstat("/etc/resolv.conf"); err == nil && st.Mode().IsRegular() && !cfg.Network.None() {
 		c.read("/etc")
 		return
 	}

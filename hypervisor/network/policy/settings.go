@@ -1,0 +1,34 @@
+package policy
+
+// Network says what a guest may reach: what [network] of the configuration says, as it is written there. The zero value is nothing at all. Whoever takes it parses
+// the rules and ports; [Network.Check] finds what is wrong before that.
+type Network struct {
+	Mode Mode
+	// Allow are rules for what modes allowlist, ask, pod and pod-ask allow without asking, Deny for what no mode, rule or person allows ([ParseRule]).
+	Allow, Deny []string
+	// Publish are ports of the guest that the host can connect to, in any mode ([ParsePort]). No engine looks at them.
+	Publish []string
+}
+
+// None reports whether there is no network at all.
+func (n Network) None() bool { return n.Mode == "" || n.Mode == Disabled }
+
+// Check returns what is wrong with the rules and ports; an error wraps [ErrSyntax].
+func (n Network) Check() error {
+	if _, _, err := n.rules(); err != nil {
+		return err
+	}
+	_, err := ParsePorts(n.Publish)
+	return err
+}
+
+// rules are those that allow and that deny, if the mode can keep them.
+func (n Network) rules() (allow, deny []Rule, err error) {
+	if allow, err = ParseRules(n.Allow); err != nil {
+		return nil, nil, err
+	}
+	if deny, err = ParseRules(n.Deny); err != nil {
+		return nil, nil, err
+	}
+	return allow, deny, n.Mode.keeps(allow, deny)
+}
