@@ -1,11 +1,9 @@
 package actors
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +15,7 @@ import (
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 	"github.com/codeagent/sandbox/tests/kit/fulldisk"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // opening is a gate at /opt.
@@ -183,7 +182,7 @@ func TestAnswerOnFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before := contents(t, disk.Dir)
+	before := treesnap.Contents(t, disk.Dir)
 	disk.Fill()
 	for _, scope := range []string{"project", "user"} {
 		done := l.reading(t.Context(), "/opt/new/"+scope)
@@ -196,9 +195,9 @@ func TestAnswerOnFullDisk(t *testing.T) {
 		}
 	}
 	disk.Free()
-	after := contents(t, disk.Dir)
+	after := treesnap.Contents(t, disk.Dir)
 	for path, text := range before {
-		if after[path] != text {
+		if strings.TrimSpace(after[path]) != strings.TrimSpace(text) {
 			t.Errorf("%s: %q, was %q", path, after[path], text)
 		}
 	}
@@ -222,22 +221,4 @@ func TestAnswerOnFullDisk(t *testing.T) {
 	if rules, err := l.s.book.Rules(); err != nil || len(rules) != 3 {
 		t.Errorf("with room: %v, %v", rules, err)
 	}
-}
-
-// contents are the files below a directory.
-func contents(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	all := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		all[path] = string(bytes.TrimSpace(b))
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
 }

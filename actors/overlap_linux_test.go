@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -17,6 +16,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // overlaps is the model of a session in which commands overlap. What the folder held
@@ -50,21 +50,7 @@ type overlapped struct {
 }
 
 // tree is what the folder holds, as text.
-func (m *overlaps) tree() string {
-	list, err := os.ReadDir(m.l.dirs[0])
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	var b strings.Builder
-	for _, e := range list {
-		c, err := os.ReadFile(filepath.Join(m.l.dirs[0], e.Name()))
-		if err != nil {
-			m.t.Fatal(err)
-		}
-		fmt.Fprintf(&b, "%s: %s\n", e.Name(), c)
-	}
-	return b.String()
-}
+func (m *overlaps) tree() string { return fmt.Sprintf("%q", treesnap.Contents(m.t, m.l.dirs[0])) }
 
 func (m *overlaps) start() {
 	c := &overlapping{end: make(chan int, 1), result: make(chan overlapped, 1)}

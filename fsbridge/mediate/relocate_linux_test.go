@@ -2,17 +2,17 @@ package mediate
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // tree makes a directory "old" in an empty one, and opens that.
@@ -46,37 +46,12 @@ func tree(t *testing.T) (dir string, fd int) {
 	return dir, fd
 }
 
-// list describes what is in a directory: modes, contents and the times of directories.
-func list(t *testing.T, root string) map[string]string {
+// same fails the test unless the trees are equal, but for their own directories and those paths.
+func same(t *testing.T, what string, want, got *treesnap.Snapshot, but ...string) {
 	t.Helper()
-	out := map[string]string{}
-	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := e.Info()
-		if err != nil {
-			return err
-		}
-		text := info.Mode().String()
-		switch {
-		case e.IsDir() && path != root:
-			text += info.ModTime().String()
-		case info.Mode().IsRegular():
-			data, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			text += fmt.Sprintf(" %q %d", data, info.Sys().(*syscall.Stat_t).Nlink)
-		}
-		rel, err := filepath.Rel(root, path)
-		out[rel] = text
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+	for _, d := range treesnap.Diff(want, got, treesnap.Options{Exclude: func(path string) bool { return path == "." || slices.Contains(but, path) }}) {
+		t.Errorf("%s: %s", what, d)
 	}
-	return out
 }
 
 func always() bool { return true }
@@ -87,13 +62,11 @@ var wide = relocateLimits{Names: 1000, Depth: 10, Bytes: 1 << 20}
 func TestDirectory(t *testing.T) {
 	for _, to := range []string{"new", "empty"} {
 		dir, fd := tree(t)
-		want := list(t, filepath.Join(dir, "old"))
+		want := treesnap.MustTake(t, filepath.Join(dir, "old"))
 		if err := relocateDirectory(relocateEntry{fd, "old"}, relocateEntry{fd, to}, false, wide, always); err != nil {
 			t.Fatal(err)
 		}
-		if got := list(t, filepath.Join(dir, to)); !maps.Equal(got, want) {
-			t.Errorf("%s:\n%v\nwant\n%v", to, got, want)
-		}
+		same(t, to, want, treesnap.MustTake(t, filepath.Join(dir, to)))
 		if _, err := os.Lstat(filepath.Join(dir, "old")); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("the old name: %v", err)
 		}
@@ -119,13 +92,11 @@ func TestFailuresChangeNothing(t *testing.T) {
 		"nobody waits any more":         {"new", false, wide, func() bool { calls++; return calls < 5 }, syscall.EINTR},
 	} {
 		dir, fd := tree(t)
-		want := list(t, dir)
+		want := treesnap.MustTake(t, dir)
 		if err := relocateDirectory(relocateEntry{fd, "old"}, relocateEntry{fd, c.to}, c.noReplace, c.limits, c.wanted); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
-		if got := list(t, dir); !maps.Equal(got, want) {
-			t.Errorf("%s:\n%v\nwas\n%v", name, got, want)
-		}
+		same(t, name, want, treesnap.MustTake(t, dir))
 	}
 }
 
@@ -133,7 +104,7 @@ func TestFailuresChangeNothing(t *testing.T) {
 func TestPutBack(t *testing.T) {
 	for _, to := range []string{"new", "empty"} {
 		dir, fd := tree(t)
-		want := list(t, dir)
+		want := treesnap.MustTake(t, dir)
 		// The old name leads to a file when the emptied directory is to be removed.
 		m := mover{from: relocateEntry{fd, "file"}, to: relocateEntry{fd, to}, limits: wide, wanted: always, linked: map[hostfs.ID]bool{}}
 		is, err := mountOf(fd)
@@ -153,12 +124,7 @@ func TestPutBack(t *testing.T) {
 			t.Errorf("%s: %v", to, err)
 		}
 		_ = errors.Join(hostfs.Close(old), hostfs.Close(made))
-		got := list(t, dir)
-		delete(got, "empty") // it was made anew
-		delete(want, "empty")
-		if !maps.Equal(got, want) {
-			t.Errorf("%s:\n%v\nwas\n%v", to, got, want)
-		}
+		same(t, to, want, treesnap.MustTake(t, dir), "empty") // which was made anew
 		if _, err := os.Stat(filepath.Join(dir, "empty")); err != nil {
 			t.Error(err)
 		}
@@ -191,7 +157,7 @@ func TestWrittenMeanwhile(t *testing.T) {
 // What is mounted on is left alone, also where it would be removed.
 func TestMountsAreLeft(t *testing.T) {
 	dir, fd := tree(t)
-	want := list(t, dir)
+	want := treesnap.MustTake(t, dir)
 	m := mover{from: relocateEntry{fd, "old"}, to: relocateEntry{fd, "new"}, limits: wide, wanted: always, linked: map[hostfs.ID]bool{}, mount: 1} // all of it is on another mount
 	old, err := hostfs.OpenDirAt(fd, "old")
 	if err != nil {
@@ -208,7 +174,5 @@ func TestMountsAreLeft(t *testing.T) {
 	if err := m.discard(); !errors.Is(err, syscall.EXDEV) {
 		t.Errorf("discarded: %v", err)
 	}
-	if got := list(t, dir); !maps.Equal(got, want) {
-		t.Errorf("%v\nwas\n%v", got, want)
-	}
+	same(t, "in the end", want, treesnap.MustTake(t, dir))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // movedSession is a session with directories that were there long before its first step.
@@ -25,32 +26,9 @@ func movedSession(t *testing.T) *session {
 	return s
 }
 
-// contents are all files of the folder, by path, and its directories.
-func (s *session) contents() map[string]string {
-	s.t.Helper()
-	all := map[string]string{}
-	err := filepath.WalkDir(s.work, func(p string, e os.DirEntry, err error) error {
-		if err != nil || p == s.work {
-			return err
-		}
-		at := strings.TrimPrefix(p, s.work+"/")
-		if e.IsDir() {
-			all[at] = "/"
-			return nil
-		}
-		b, err := os.ReadFile(p)
-		all[at] = string(b)
-		return err
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return all
-}
-
 func (s *session) want(when string, want map[string]string) {
 	s.t.Helper()
-	got := s.contents()
+	got := treesnap.Contents(s.t, s.work)
 	for p, c := range want {
 		if got[p] != c {
 			s.t.Errorf("%s: %q is %q, want %q", when, p, got[p], c)
@@ -138,7 +116,7 @@ func TestMovedWhileOpen(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := movedSession(t)
 			s.step(func(*undologtest.Applier) error { return c.run(s) })
-			after := s.contents()
+			after := treesnap.Contents(s.t, s.work)
 			var refused *BarrierError
 			if _, err := s.l.Undo(t.Context(), UndoOptions{}); !errors.As(err, &refused) || !slices.Contains(refused.Barriers[0].Paths, "d") && !c.left {
 				t.Errorf("an undo says %v, want a barrier that names d", err)
@@ -267,7 +245,7 @@ func TestMovedIsAnother(t *testing.T) {
 	if _, err := s.l.Undo(t.Context(), UndoOptions{Force: true}); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.contents(); got["e/f"] != "mine" {
+	if got := treesnap.Contents(s.t, s.work); got["e/f"] != "mine" {
 		t.Errorf("e/f is %q", got["e/f"])
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // TestMovedModel lets a step change files in some directories at random, and somebody outside move the directories meanwhile. An undo
@@ -23,7 +24,7 @@ func TestMovedModel(t *testing.T) {
 				s.outside(p, "before")
 			}
 			at := map[string]string{"d": "d", "e": "e", "d/sub": "d/sub", "e/sub": "e/sub", "n": "n"} // where they are now
-			before := s.contents()
+			before := treesnap.Contents(s.t, s.work)
 			s.step(func(a *undologtest.Applier) error {
 				moves := 1 + r.IntN(2)
 				for i := range 24 {
@@ -37,7 +38,7 @@ func TestMovedModel(t *testing.T) {
 				}
 				return nil
 			})
-			after := s.contents()
+			after := treesnap.Contents(s.t, s.work)
 			want := map[string]string{}
 			for p, c := range before {
 				want[placeOf(at, p)] = c
@@ -76,7 +77,7 @@ func changeAtRandom(r *rand.Rand, s *session, at map[string]string, i int) error
 	dirs := slices.Sorted(maps.Keys(at))
 	dir, other := at[dirs[r.IntN(len(dirs))]], at[dirs[r.IntN(len(dirs))]]
 	var files []string
-	for p, c := range s.contents() {
+	for p, c := range treesnap.Contents(s.t, s.work) {
 		if strings.HasPrefix(p, dir+"/") && c != "/" {
 			files = append(files, p)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // alter changes members of the log's file identity.
@@ -42,23 +43,6 @@ func (e *env) tryOpen(work string) error {
 	return err
 }
 
-func files(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	all := map[string]string{}
-	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		b, err := os.ReadFile(p)
-		all[p] = string(b)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
-
 // A log is its own folder's, wherever that is, and refuses every other, unchanged.
 func TestU3LogOfOneFolder(t *testing.T) {
 	e := newEnv(t, small(t))
@@ -71,13 +55,13 @@ func TestU3LogOfOneFolder(t *testing.T) {
 	e.must(os.Mkdir(other, 0o700))
 	refused := func(work, why string) {
 		t.Helper()
-		before := files(t, e.undo)
+		before := treesnap.Contents(t, e.undo)
 		var foreign *undolog.ForeignError
 		err := e.tryOpen(work)
 		if !errors.As(err, &foreign) || !errors.Is(err, undolog.ErrUndoDir) || !strings.Contains(err.Error(), "sandbox history new") {
 			t.Errorf("%s: %v", why, err)
 		}
-		now := files(t, e.undo)
+		now := treesnap.Contents(t, e.undo)
 		for p, was := range before {
 			if now[p] != was {
 				t.Errorf("%s: %s was changed", why, p)

@@ -2,15 +2,15 @@ package posix
 
 import (
 	"errors"
-	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/codeagent/sandbox/tests/kit/direct"
 	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // caseless makes a folder in which case does not count, on each kind of file system
@@ -69,7 +69,7 @@ func undoCaseless(t *testing.T, dir, script string) {
 	for _, f := range []string{"Foo", "Dir/Bar", "123", "Ärger"} {
 		must(t, os.WriteFile(filepath.Join(dir, f), []byte(f), 0o644))
 	}
-	before := listing(t, dir)
+	before := treesnap.Contents(t, dir) // exFAT has neither modes nor owners, and its FUSE server sets times when it likes
 	mnt := t.TempDir()
 	s, err := direct.Open(t.Context(), direct.Options{Dir: dir, Undo: filepath.Join(t.TempDir(), "undo"), Mount: mnt})
 	must(t, err)
@@ -82,34 +82,18 @@ func undoCaseless(t *testing.T, dir, script string) {
 		return err
 	})
 	must(t, err)
-	after := listing(t, dir)
-	if slices.Equal(before, after) {
+	after := treesnap.Contents(t, dir)
+	if maps.Equal(before, after) {
 		t.Fatal("nothing happened")
 	}
 	for range 2 {
 		must(t, s.Undo(t.Context(), 1))
-		if now := listing(t, dir); !slices.Equal(before, now) {
+		if now := treesnap.Contents(t, dir); !maps.Equal(before, now) {
 			t.Fatalf("undone: %q\nwant %q", now, before)
 		}
 		must(t, s.Redo(t.Context(), 1))
-		if now := listing(t, dir); !slices.Equal(after, now) {
+		if now := treesnap.Contents(t, dir); !maps.Equal(after, now) {
 			t.Fatalf("redone: %q\nwant %q", now, after)
 		}
 	}
-}
-
-// listing is what is in dir: names as they are listed, and contents. (exFAT has neither
-// modes nor owners, and its FUSE server sets times when it likes.)
-func listing(t *testing.T, dir string) (all []string) {
-	t.Helper()
-	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			all = append(all, path)
-			return err
-		}
-		b, err := os.ReadFile(path)
-		all = append(all, path+": "+string(b))
-		return err
-	}))
-	return all
 }
