@@ -11,7 +11,8 @@ import (
 // opendirsMost bounds the directories that are open: git alone makes its objects in 256 of them, in no order.
 const opendirsMost = 320
 
-// openDirCache has open directories, O_PATH, by their inodes. The zero value is empty.
+// openDirCache has open directories of the mount for grants, O_PATH, by their inodes. It asks for no names: a file is opened in the inode that a call has found, wherever
+// that is by now. (The tree's own cache, in vfs, is of the host's mount, and looks whether each directory is still where its names say.) The zero value is empty.
 type openDirCache struct {
 	mu   sync.RWMutex // held for reading while one is used
 	open map[hostfs.ID]int

@@ -32,9 +32,9 @@ type cachedDir[N comparable] struct {
 
 type checkpoint struct{ epoch, generation uint64 }
 
-// dircacheDirCache keeps directory descriptors. The least recently used are closed first, but those that are far from any other
+// openDirs keeps directory descriptors. The least recently used are closed first, but those that are far from any other
 // above them are kept longer. Methods are safe for concurrent use.
-type dircacheDirCache[N comparable] struct {
+type openDirs[N comparable] struct {
 	tree dirCacheTree[N]
 
 	mu   sync.Mutex
@@ -51,17 +51,17 @@ type dircacheDirCache[N comparable] struct {
 const noEpoch = ^uint64(0)
 
 // newDirCache makes a cache of at most max descriptors of directories of tree.
-func newDirCache[N comparable](max int, tree dirCacheTree[N]) *dircacheDirCache[N] {
-	return &dircacheDirCache[N]{tree: tree, max: max, open: make(map[N]*cachedDir[N])}
+func newDirCache[N comparable](max int, tree dirCacheTree[N]) *openDirs[N] {
+	return &openDirs[N]{tree: tree, max: max, open: make(map[N]*cachedDir[N])}
 }
 
 // Moved says that somebody behind our back may have moved directories: each is
 // looked up again before it is used again.
-func (c *dircacheDirCache[N]) Moved() { c.generation.Add(1) }
+func (c *openDirs[N]) Moved() { c.generation.Add(1) }
 
 // Cached returns a pinned descriptor of n if one is open, else nil. Nobody checks that
 // n is still where its names say.
-func (c *dircacheDirCache[N]) Cached(n N) *cachedDir[N] {
+func (c *openDirs[N]) Cached(n N) *cachedDir[N] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d := c.open[n]
@@ -72,9 +72,9 @@ func (c *dircacheDirCache[N]) Cached(n N) *cachedDir[N] {
 	return d
 }
 
-// Acquire returns a pinned descriptor of n, which [dircacheDirCache.Release] gives back, or what
+// Acquire returns a pinned descriptor of n, which [openDirs.Release] gives back, or what
 // walk says.
-func (c *dircacheDirCache[N]) Acquire(n N) (*cachedDir[N], error) {
+func (c *openDirs[N]) Acquire(n N) (*cachedDir[N], error) {
 	if d := c.Cached(n); d != nil {
 		if err := c.Check(d, noEpoch); err != nil {
 			c.Release(d)
@@ -92,7 +92,7 @@ func (c *dircacheDirCache[N]) Acquire(n N) (*cachedDir[N], error) {
 
 // insert adds the descriptor fd of n, which was seen at its place at that point, so many names below another, unless there is
 // one, and makes room. What it returns is pinned.
-func (c *dircacheDirCache[N]) insert(n N, fd, names int, at *checkpoint) *cachedDir[N] {
+func (c *openDirs[N]) insert(n N, fd, names int, at *checkpoint) *cachedDir[N] {
 	fresh := &cachedDir[N]{Node: n, FD: fd, pins: 1, pos: -1}
 	fresh.checked.Store(at)
 	c.mu.Lock()
@@ -110,7 +110,7 @@ func (c *dircacheDirCache[N]) insert(n N, fd, names int, at *checkpoint) *cached
 }
 
 // shrink drops unpinned descriptors until at most keep are cached.
-func (c *dircacheDirCache[N]) shrink(keep int) {
+func (c *openDirs[N]) shrink(keep int) {
 	for len(c.open) > keep {
 		d := c.kept.cheapest()
 		if d == nil {
@@ -121,7 +121,7 @@ func (c *dircacheDirCache[N]) shrink(keep int) {
 }
 
 // drop takes d out of the cache; the caller holds mu.
-func (c *dircacheDirCache[N]) drop(d *cachedDir[N]) {
+func (c *openDirs[N]) drop(d *cachedDir[N]) {
 	if d.elem == nil {
 		return
 	}
@@ -133,7 +133,7 @@ func (c *dircacheDirCache[N]) drop(d *cachedDir[N]) {
 }
 
 // Release unpins d.
-func (c *dircacheDirCache[N]) Release(d *cachedDir[N]) {
+func (c *openDirs[N]) Release(d *cachedDir[N]) {
 	if d == nil {
 		return
 	}
@@ -151,7 +151,7 @@ func (c *dircacheDirCache[N]) Release(d *cachedDir[N]) {
 }
 
 // Forget drops the descriptor of n, if one is open.
-func (c *dircacheDirCache[N]) Forget(n N) {
+func (c *openDirs[N]) Forget(n N) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if d := c.open[n]; d != nil {
@@ -160,14 +160,14 @@ func (c *dircacheDirCache[N]) Forget(n N) {
 }
 
 // Len returns how many descriptors are cached.
-func (c *dircacheDirCache[N]) Len() int {
+func (c *openDirs[N]) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.open)
 }
 
 // Close drops everything, now and later: a watcher may still ask.
-func (c *dircacheDirCache[N]) Close() {
+func (c *openDirs[N]) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.max = -1
@@ -178,7 +178,7 @@ func (c *dircacheDirCache[N]) Close() {
 
 // Check makes sure that d is where its names say, once per generation and
 // (unless noEpoch) per epoch, and drops it otherwise.
-func (c *dircacheDirCache[N]) Check(d *cachedDir[N], epoch uint64) error {
+func (c *openDirs[N]) Check(d *cachedDir[N], epoch uint64) error {
 	at := &checkpoint{epoch: epoch, generation: c.generation.Load()}
 	if d.seen(at) {
 		return nil
@@ -202,7 +202,7 @@ func (d *cachedDir[N]) seen(at *checkpoint) bool {
 }
 
 // reopen walks, makes room if there are no more descriptors, and looks for a directory that is not where its names say.
-func (c *dircacheDirCache[N]) reopen(n N, at *checkpoint) (int, error) {
+func (c *openDirs[N]) reopen(n N, at *checkpoint) (int, error) {
 	fd, err := c.walk(n, at)
 	if errors.Is(err, posix.ESTALE) && c.find(n) {
 		fd, err = c.walk(n, at)

@@ -38,7 +38,7 @@ type step[N comparable] struct {
 // It keeps the directories at a half, three quarters, seven eighths... of the way. So whoever goes through a chain of
 // directories from its end, as a removal does, walks n log n names for n directories, and not the square, however few
 // descriptors are kept.
-func (c *dircacheDirCache[N]) walk(n N, at *checkpoint) (int, error) {
+func (c *openDirs[N]) walk(n N, at *checkpoint) (int, error) {
 	// No rename of ours may come between reading the names and using them.
 	defer c.tree.Hold()()
 	way, from, ok := c.wayTo(n, at)
@@ -47,7 +47,7 @@ func (c *dircacheDirCache[N]) walk(n N, at *checkpoint) (int, error) {
 	}
 	for len(way) > near {
 		half := len(way) / 2
-		fd, err := c.tree.Open(from, dircachePath(way[half:]), way[half].node)
+		fd, err := c.tree.Open(from, joined(way[half:]), way[half].node)
 		if err != nil {
 			break // whether n itself is there is asked below
 		}
@@ -55,12 +55,12 @@ func (c *dircacheDirCache[N]) walk(n N, at *checkpoint) (int, error) {
 		from, way = c.insert(way[half].node, fd, len(way)-half, at), way[:half]
 	}
 	defer c.Release(from)
-	return c.tree.Open(from, dircachePath(way), n)
+	return c.tree.Open(from, joined(way), n)
 }
 
 // find looks for the nearest directory that is open, from n upwards, and where it is now: somebody behind our back may have moved it.
 // Whoever has it open, or works in it, goes on there as he would without us.
-func (c *dircacheDirCache[N]) find(n N) bool {
+func (c *openDirs[N]) find(n N) bool {
 	for range maxDirDepth {
 		if d := c.Cached(n); d != nil {
 			found := c.tree.Find(d)
@@ -77,7 +77,7 @@ func (c *dircacheDirCache[N]) find(n N) bool {
 }
 
 // wayTo returns the steps to n, the last one first, and the pinned directory that they begin in: nil for the root.
-func (c *dircacheDirCache[N]) wayTo(n N, at *checkpoint) (way []step[N], from *cachedDir[N], ok bool) {
+func (c *openDirs[N]) wayTo(n N, at *checkpoint) (way []step[N], from *cachedDir[N], ok bool) {
 	for from == nil {
 		parent, name, ok := c.tree.Up(n)
 		if !ok || len(way) > maxDirDepth {
@@ -93,7 +93,7 @@ func (c *dircacheDirCache[N]) wayTo(n N, at *checkpoint) (way []step[N], from *c
 }
 
 // trusted returns the pinned descriptor of n if one is open that was seen at its place since at, else nil.
-func (c *dircacheDirCache[N]) trusted(n N, at *checkpoint) *cachedDir[N] {
+func (c *openDirs[N]) trusted(n N, at *checkpoint) *cachedDir[N] {
 	d := c.Cached(n)
 	if d != nil && !d.seen(at) {
 		c.Release(d)
@@ -102,7 +102,7 @@ func (c *dircacheDirCache[N]) trusted(n N, at *checkpoint) *cachedDir[N] {
 	return d
 }
 
-func dircachePath[N comparable](way []step[N]) string {
+func joined[N comparable](way []step[N]) string {
 	if len(way) == 0 {
 		return "."
 	}

@@ -11,7 +11,7 @@ import (
 type dirFD = cachedDir[*node]
 
 // dirCache has the descriptors of the tree's directories.
-type dirCache struct{ *dircacheDirCache[*node] }
+type dirCache struct{ *openDirs[*node] }
 
 // acquire returns a pinned descriptor of the directory n: ESTALE if it is not
 // where its names say, ENOENT if it was removed, ENOTDIR if it is none.

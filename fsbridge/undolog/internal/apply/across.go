@@ -274,7 +274,7 @@ func (e *Engine) removeKept(fd int, name string, holdFD int) error {
 		}
 		return unlink(fd, name)
 	})
-	e.dirs.dropNodes()
+	e.dropNodes()
 	return err
 }
 
@@ -298,7 +298,7 @@ func (e *Engine) keepNew(fd int, name string, holdFD int) error {
 // forget removes the file or tree name below fd, in d, which is n or nothing known. Nobody needs it.
 func (e *Engine) forget(d *layer.Node, fd int, name string, n *layer.Node) error {
 	err := e.withAccess(d, func() error { return store.RemoveTree(context.Background(), fd, name, e.Relink, nil) })
-	if e.dirs.dropNodes(); err == nil && n != nil {
+	if e.dropNodes(); err == nil && n != nil {
 		n.Place = layer.Place{}
 	}
 	return err
@@ -352,7 +352,7 @@ func (e *Engine) attachByCopy(n, d *layer.Node, from entry, fd int, name string)
 		return err
 	}
 	err = hostfs.RemoveAll(context.Background(), from.fd, from.name, nil)
-	e.dirs.dropNodes()
+	e.dropNodes()
 	return err
 }
 

@@ -84,7 +84,7 @@ type Engine struct {
 	made   int        // its file "made"
 	madeMu sync.Mutex // so that its records are whole
 
-	dirs      dirCache
+	dirs      store.DirCache[dirKey]
 	granted   map[format.ObjID]uint32
 	held      map[format.ObjID]bool // is in the hold under its number
 	strangers map[hostfs.ID]format.ObjID
@@ -136,7 +136,7 @@ func (e *Engine) Warn(format string, args ...any) {
 // Close closes the layer and all descriptors.
 func (e *Engine) Close() {
 	e.Sign.Close()
-	e.dirs.closeAll()
+	e.dirs.Close()
 	e.t.Close()
 	for _, fd := range []*int{&e.hold, &e.Inverse, &e.made} {
 		if *fd >= 0 {

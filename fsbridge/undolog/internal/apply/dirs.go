@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -14,9 +13,6 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
-
-// maxOpenDirs bounds the descriptors that one apply keeps open.
-const maxOpenDirs = 32
 
 // dirKind says what an open directory of the engine is.
 type dirKind uint8
@@ -36,120 +32,10 @@ type dirKey struct {
 	n    uint64
 }
 
-type openDir struct {
-	key  dirKey
-	fd   int
-	pins int
-	used uint64
-	// cost is about how many directories must be opened to have this one again, and worth the cache's level when it was last
-	// used, and that.
-	cost, worth uint64
-}
-
-func (d *openDir) use(c *dirCache) {
-	c.tick++
-	d.used, d.worth = c.tick, c.level+d.cost
-}
-
-// dirCache keeps directories open: the one that is worth least is closed first, and the level rises to that ("greedy dual"). Of those that
-// cost the same, it is the one that was not used for longest. Descriptors that
-// somebody uses are pinned. A descriptor stays right when its directory moves.
-type dirCache struct {
-	dirs        []openDir
-	tick, level uint64
-}
-
-// get returns the pinned descriptor of k, or -1.
-func (c *dirCache) get(k dirKey) int {
-	for i := range c.dirs {
-		if d := &c.dirs[i]; d.key == k {
-			d.use(c)
-			d.pins++
-			return d.fd
-		}
-	}
-	return -1
-}
-
-// add takes fd over and pins it.
-func (c *dirCache) add(k dirKey, fd int) { c.keep(k, fd, 1) }
-
-// keep is add for a directory that costs that much.
-func (c *dirCache) keep(k dirKey, fd int, cost uint64) {
-	e := openDir{key: k, fd: fd, pins: 1, cost: cost}
-	e.use(c)
-	if len(c.dirs) >= maxOpenDirs {
-		if least := c.least(); least != nil {
-			c.level = max(c.level, least.worth)
-			_ = hostfs.Close(least.fd)
-			*least = e
-			return
-		}
-	}
-	c.dirs = append(c.dirs, e)
-}
-
-// least is what is worth least of the directories that nobody uses, or nil.
-func (c *dirCache) least() (least *openDir) {
-	for i := range c.dirs {
-		d := &c.dirs[i]
-		if d.pins > 0 {
-			continue
-		}
-		if least == nil || d.worth < least.worth || d.worth == least.worth && d.used < least.used {
-			least = d
-		}
-	}
-	return least
-}
-
-// openChain opens directories each of which is in the next one, the last of them first, and returns the descriptor of the
-// first, pinned. Those at a half, three quarters, seven eighths... of the way are kept longest: so whoever goes up a chain of
-// directories opens n log n for n directories, and not the square.
-func (c *dirCache) openChain(chain []dirKey, open func(i int) (fd int, err error)) (fd int, err error) {
-	half := len(chain) / 2
-	for i := len(chain) - 1; i >= 0; i-- {
-		if fd, err = open(i); err != nil {
-			return -1, err
-		}
-		cost := uint64(1)
-		if i == half && i > 0 {
-			cost, half = uint64(half), half/2
-		}
-		c.keep(chain[i], fd, cost)
-		if i > 0 {
-			c.put(chain[i])
-		}
-	}
-	return fd, nil
-}
-
-func (c *dirCache) put(k dirKey) {
-	for i := range c.dirs {
-		if c.dirs[i].key == k {
-			c.dirs[i].pins--
-			return
-		}
-	}
-}
-
 // dropNodes closes the directories that nobody uses: a copy took the place of
 // one.
-func (c *dirCache) dropNodes() {
-	c.dirs = slices.DeleteFunc(c.dirs, func(d openDir) bool {
-		drop := d.key.kind == kindNode && d.pins == 0
-		if drop {
-			_ = hostfs.Close(d.fd)
-		}
-		return drop
-	})
-}
-
-func (c *dirCache) closeAll() {
-	for i := range c.dirs {
-		_ = hostfs.Close(c.dirs[i].fd)
-	}
-	c.dirs = nil
+func (e *Engine) dropNodes() {
+	e.dirs.Drop(func(k dirKey) bool { return k.kind == kindNode })
 }
 
 // entry is a name in an open directory; done gives the directory back.
@@ -161,7 +47,7 @@ type entry struct {
 
 func (e *Engine) done(x entry) {
 	if x.key.kind != 0 {
-		e.dirs.put(x.key)
+		e.dirs.Put(x.key)
 	}
 }
 
@@ -172,15 +58,15 @@ func (e *Engine) dir(n *layer.Node) (entry, error) {
 		return entry{fd: e.Root.FD()}, nil
 	}
 	key := dirKey{kind: kindNode, n: uint64(n.Obj)}
-	if fd := e.dirs.get(key); fd >= 0 {
+	if fd := e.dirs.Get(key); fd >= 0 {
 		return entry{fd: fd, key: key}, nil
 	}
 	var chain []*layer.Node
 	var keys []dirKey
 	for cur := n; cur.Obj != format.RootObj; {
 		k := dirKey{kind: kindNode, n: uint64(cur.Obj)}
-		if cur != n && e.dirs.get(k) >= 0 {
-			e.dirs.put(k)
+		if cur != n && e.dirs.Get(k) >= 0 {
+			e.dirs.Put(k)
 			break
 		}
 		chain, keys = append(chain, cur), append(keys, k)
@@ -192,7 +78,7 @@ func (e *Engine) dir(n *layer.Node) (entry, error) {
 		}
 		cur = e.t.Nodes[cur.Place.Dir]
 	}
-	fd, err := e.dirs.openChain(keys, func(i int) (int, error) { return e.openNode(chain[i]) })
+	fd, err := e.dirs.OpenChain(keys, func(i int) (int, error) { return e.openNode(chain[i]) })
 	if err != nil {
 		return entry{}, err
 	}
@@ -249,14 +135,14 @@ func (e *Engine) at(n *layer.Node) (entry, error) {
 func (e *Engine) inAdopted(n *layer.Node, bucket int) (entry, error) {
 	dir, name := path.Split(n.Place.Name)
 	x := entry{name: name, key: dirKey{kind: kindAdopted, n: uint64(n.Obj)}}
-	if x.fd = e.dirs.get(x.key); x.fd >= 0 {
+	if x.fd = e.dirs.Get(x.key); x.fd >= 0 {
 		return x, nil
 	}
 	fd, err := hostfs.OpenBeneath(bucket, strings.TrimSuffix(dir, "/"), posix.O_PATH|posix.O_DIRECTORY)
 	if err != nil {
 		return entry{}, err
 	}
-	e.dirs.add(x.key, fd)
+	e.dirs.Add(x.key, fd)
 	x.fd = fd
 	return x, nil
 }
@@ -268,7 +154,7 @@ func (e *Engine) bucket(kind dirKind, seq uint64, id format.ObjID, create bool) 
 	n := store.ShardOf(id)
 	key := dirKey{kind: kind, seq: seq, n: n}
 	x := entry{name: store.BlobName(id), key: key}
-	if x.fd = e.dirs.get(key); x.fd >= 0 {
+	if x.fd = e.dirs.Get(key); x.fd >= 0 {
 		return x, nil
 	}
 	base := e.t.Own
@@ -296,14 +182,14 @@ func (e *Engine) bucket(kind dirKind, seq uint64, id format.ObjID, create bool) 
 	if err != nil {
 		return entry{}, err
 	}
-	e.dirs.add(key, fd)
+	e.dirs.Add(key, fd)
 	x.fd = fd
 	return x, nil
 }
 
 func (e *Engine) olderBlobs(seq uint64) (entry, error) {
 	key := dirKey{kind: kindOlderRoot, seq: seq}
-	if fd := e.dirs.get(key); fd >= 0 {
+	if fd := e.dirs.Get(key); fd >= 0 {
 		return entry{fd: fd, key: key}, nil
 	}
 	dir, ok := e.StepBySeq(seq)
@@ -314,7 +200,7 @@ func (e *Engine) olderBlobs(seq uint64) (entry, error) {
 	if err != nil {
 		return entry{}, err
 	}
-	e.dirs.add(key, fd)
+	e.dirs.Add(key, fd)
 	return entry{fd: fd, key: key}, nil
 }
 

@@ -5,21 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
-
-// maxOpen bounds the directories that a view keeps open.
-const maxOpen = 32
-
-// openDirs are the directories that a view opened last: to open each file by its whole path costs as much as the path
-// is deep.
-type openDirs struct {
-	fds  map[dirKey]int
-	keys [maxOpen]dirKey
-	next int
-}
 
 // dirKey is a directory in the folder or in a blob, or one of a layer's blobs.
 type dirKey struct {
@@ -28,53 +16,31 @@ type dirKey struct {
 	shard string
 }
 
-// keep takes fd over, and closes the one that was kept first.
-func (o *openDirs) keep(k dirKey, fd int) {
-	if o.fds == nil {
-		o.fds = map[dirKey]int{}
+// opened is the descriptor of a directory that the view keeps open, or has opened now: to open each file by its whole path costs as much as the path is deep. It is
+// the view's, and good until the next directory is opened.
+func (v *View) opened(k dirKey, open func() (int, error)) (fd int, err error) {
+	if fd = v.open.Get(k); fd < 0 {
+		if fd, err = open(); err != nil {
+			return -1, err
+		}
+		v.open.Add(k, fd)
 	}
-	if old, ok := o.fds[o.keys[o.next]]; ok {
-		_ = hostfs.Close(old)
-		delete(o.fds, o.keys[o.next])
-	}
-	o.fds[k], o.keys[o.next] = fd, k
-	o.next = (o.next + 1) % maxOpen
+	v.open.Put(k)
+	return fd, nil
 }
 
-func (o *openDirs) close() {
-	for _, fd := range o.fds {
-		_ = hostfs.Close(fd)
-	}
-	o.fds = nil
-}
-
-// dir is a descriptor (O_PATH) of the directory t. It is the view's, and good until the next directory is opened.
+// dir is a descriptor (O_PATH) of the directory t, as opened has it.
 func (v *View) dir(t *thing) (int, error) {
 	if t == v.top {
 		return v.root.FD(), nil
 	}
-	k := dirKey{of: t}
-	if fd, ok := v.open.fds[k]; ok {
-		return fd, nil
-	}
-	fd, err := t.open(posix.O_PATH | posix.O_DIRECTORY)
-	if err == nil {
-		v.open.keep(k, fd)
-	}
-	return fd, err
+	return v.opened(dirKey{of: t}, func() (int, error) { return t.open(posix.O_PATH | posix.O_DIRECTORY) })
 }
 
 // blobs is like dir for the directory that the blob of an inode is in.
 func (v *View) blobs(s *inode) (int, error) {
 	k := dirKey{layer: s.layer, shard: store.ShardName(s.node.Obj)}
-	if fd, ok := v.open.fds[k]; ok {
-		return fd, nil
-	}
-	fd, err := s.layer.OpenOwn(s.node)
-	if err == nil {
-		v.open.keep(k, fd)
-	}
-	return fd, err
+	return v.opened(k, func() (int, error) { return s.layer.OpenOwn(s.node) })
 }
 
 // from is the nearest directory above s that is open, and the path of s there.
@@ -95,8 +61,8 @@ func (s *inode) from() (base int, path string, err error) {
 			base = v.root.FD()
 		default:
 			parts = append(parts, s.name)
-			if fd, ok := v.open.fds[dirKey{of: s.dir}]; ok {
-				base = fd
+			if base = v.open.Get(dirKey{of: s.dir}); base >= 0 {
+				v.open.Put(dirKey{of: s.dir})
 				break
 			}
 			up, ok := s.dir.source.(*inode)

@@ -10,6 +10,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // errNotKept: a step changed the file, and what it was would have been too much to keep.
@@ -101,7 +102,7 @@ type View struct {
 	actual map[hostfs.ID]*thing
 	unpack map[packed]*thing
 	packed map[packed]map[string]int // what is in directories of packs
-	open   openDirs
+	open   store.DirCache[dirKey]
 	// lost are inodes that a layer knows only by their number.
 	lost map[hostfs.ID]*thing
 	// linked are directories with other names of what a layer knows; nil: not
@@ -121,7 +122,7 @@ func New(root *hostfs.Root) *View {
 
 // Close closes the layers and their step directories, and what the view has open.
 func (v *View) Close() {
-	v.open.close()
+	v.open.Close()
 	for _, l := range v.layers {
 		l.Close()
 		_ = l.Dir.Close()

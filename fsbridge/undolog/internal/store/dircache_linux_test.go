@@ -1,4 +1,4 @@
-package apply
+package store
 
 import (
 	"testing"
@@ -6,36 +6,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestChain: who goes up a chain of directories, as a redo of its removal does, does not open each one's whole path again, although few are kept.
-func TestChain(t *testing.T) {
+// TestDirChain: who goes up a chain of directories, as a redo of its removal does, does not open each one's whole path again, although few are kept.
+func TestDirChain(t *testing.T) {
 	const deep, most = 4_000, 16 // most: about the logarithm of deep, for each
 	dir := t.TempDir()
-	var c dirCache
-	defer c.closeAll()
+	var c DirCache[int]
+	defer c.Close()
 	opened := 0
 	for n := deep; n > 0; n-- {
-		key := dirKey{kind: kindNode, n: uint64(n)}
-		if c.get(key) >= 0 {
-			c.put(key)
+		if c.Get(n) >= 0 {
+			c.Put(n)
 			continue
 		}
-		var chain []dirKey
+		var chain []int
 		for up := n; up > 0; up-- {
-			k := dirKey{kind: kindNode, n: uint64(up)}
-			if c.get(k) >= 0 {
-				c.put(k)
+			if c.Get(up) >= 0 {
+				c.Put(up)
 				break
 			}
-			chain = append(chain, k)
+			chain = append(chain, up)
 		}
-		fd, err := c.openChain(chain, func(int) (int, error) {
+		fd, err := c.OpenChain(chain, func(int) (int, error) {
 			opened++
 			return unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		})
 		if err != nil || fd < 0 {
 			t.Fatal(fd, err)
 		}
-		c.put(key)
+		c.Put(n)
 	}
 	if opened > most*deep {
 		t.Errorf("%d directories were opened to go through %d", opened, deep)
