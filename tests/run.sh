@@ -264,8 +264,8 @@ compile ./...
 compile "$faulty_packages ./tests/suite/crash/..." -tags faults
 
 half=$((($(nproc) + 1) / 2))
-# root_tests PACKAGES ARGUMENT...: as whoever runs this, with the race detector. go vet has run.
-root_tests() { gotests "$who" "$1" -vet=off $race -p "$half" "${@:2}"; }
+# The packages that run a second time, as an ordinary user.
+shared=$(grep -v '^[#~-]' tests/user-pass.txt | awk -v module="$module" '{print module "/" $1}')
 # left_out PACKAGES [-root]: what the user's pass, or root's, of these packages leaves out. The user's leaves out the tests for which
 # root's is enough. Of the others each commit draws half, and another commit has the rest; those that ask who runs them are always there.
 # With -root it is the other half, for packages whose root's pass finds nothing that the user's would not find, too.
@@ -273,14 +273,23 @@ root_tests() { gotests "$who" "$1" -vet=off $race -p "$half" "${@:2}"; }
 left_out() { "$tmp/turns" -sample "$TEST_SAMPLE" "${@:2}" $(sed "s|^$module/||" <<<"$1"); }
 # user_tests GREP-ARGUMENT...: of the packages that run a second time those that it leaves. Without the race detector: what it finds does not depend on the user.
 user_tests() {
-    local mine packages
+    local packages
     [ "$(id -u)" = 0 ] || return 0
-    mine=$(grep -v '^[#~-]' tests/user-pass.txt | awk -v module="$module" '{print module "/" $1}')
-    packages=$(packages '^$' | grep -xF "$mine" | grep "$@")
+    packages=$(packages '^$' | grep -xF "$shared" | grep "$@")
     gotests user "$packages" -vet=off -p "$half" -exec "$tmp/asuser" -skip "$(left_out "$packages")"
 }
 # root_left_out PACKAGES: what root's pass leaves to the user's, if there is one.
 root_left_out() { [ "$(id -u)" != 0 ] || left_out "$1" -root; }
+# root_tests PACKAGES [SKIP]: as whoever runs this, with the race detector, but for the tests that match. go vet has run. Of the packages that run a second time, root's pass has
+# the half that the user's leaves out: one pattern says what is left out of all packages of a call, so the others have a call of their own.
+root_tests() {
+    local twice once left
+    twice=$(grep -xF "$shared" <<<"$1") && {
+        left=$(root_left_out "$twice")
+        gotests "$who" "$twice" -vet=off $race -p "$half" -skip "${2:-}${2:+${left:+|}}$left"
+    }
+    once=$(grep -vxF "$shared" <<<"$1") && gotests "$who" "$once" -vet=off $race -p "$half" -skip "${2:-}"
+}
 
 # The tests are these jobs, the longest first; "lanes" of them run at a time. Each waits a part of its time, for programs and
 # machines that start: together they keep the processors busy.
@@ -291,7 +300,7 @@ machines() {
     local machine=$module/tests/suite/vm promises=$module/tests/suite/promises
     gotests "$who" "$promises" -vet=off -skip "$(root_left_out "$promises")"
     gotests "$who" "$(packages '/tests/suite/(vm|promises)$' | grep -E "$booting")" -vet=off -p 1
-    root_tests "$machine" -skip "$(root_left_out "$machine")"
+    root_tests "$machine"
     user_tests '/tests/suite/vm$'
 }
 # These tests of the program start it a thousand times: with the race detector each start takes ten times as long. So it is there
@@ -313,7 +322,7 @@ commands() {
 programs() { gotests "$who" "$(packages "$booting" | grep -E "$driving")" -vet=off -p "$half"; }
 bridges() {
     gotests "$who" "$(packages '^$' | grep -E "$racing")" -vet=off -p "$half"
-    root_tests "$(packages '^$' | grep -E "$bridging")" -skip "^($damages)\$"
+    root_tests "$(packages '^$' | grep -E "$bridging")" "^($damages)\$"
 }
 # The kills have a job of their own, which has all of them.
 others() { root_tests "$(packages "$driving|$booting|$racing|$bridging|$alone|/cmd/sandbox\$|/tests/suite/crash\$")"; }

@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"hash/crc32"
 	"io"
 	"maps"
 	"os"
@@ -70,10 +71,10 @@ func roots(text string) (names []string) {
 	return names
 }
 
-// half is what one of two passes leaves out.
+// half is what one of two passes leaves out. It goes by the name alone: the passes do not ask for the same directories, and what root's leaves out the user's must have.
 func half(tests []string, sample int, root bool) (left []string) {
-	for i, name := range tests {
-		if ((i+sample)%2 == 0) == root {
+	for _, name := range tests {
+		if ((int(crc32.ChecksumIEEE([]byte(name))%2)+sample)%2 == 0) == root {
 			left = append(left, name)
 		}
 	}

@@ -45,11 +45,13 @@ func TestBothPasses(t *testing.T) {
 	}
 	t.Chdir(dir)
 	for _, c := range []struct{ args, want string }{
-		{"-sample 0 p q", "^TestE$|^TestRoot$|^TestScripts$/^x$"},
-		{"-sample 1 p q", "^TestC$|^TestG$|^TestRoot$|^TestScripts$/^x$"},
-		{"-root -sample 0 p q", "^TestC$|^TestG$"},
-		{"-root -sample 1 p q", "^TestE$"},
-		{"-sample 2 p", "^TestC$|^TestRoot$|^TestScripts$/^x$"},
+		{"-sample 0 p q", "^TestE$|^TestG$|^TestRoot$|^TestScripts$/^x$"},
+		{"-sample 1 p q", "^TestC$|^TestRoot$|^TestScripts$/^x$"},
+		{"-root -sample 0 p q", "^TestC$"},
+		{"-root -sample 0 p", "^TestC$"}, // whatever else is asked for with it
+		{"-root -sample 1 q", "^TestG$"},
+		{"-root -sample 1 p q", "^TestE$|^TestG$"},
+		{"-sample 2 p", "^TestE$|^TestRoot$|^TestScripts$/^x$"},
 		{"-root -sample all p", ""},
 		{"-sample all p", "^TestRoot$|^TestScripts$/^x$"},
 	} {
