@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/actors/frontend/web"
 )
 
@@ -64,7 +65,7 @@ func signatureOf(r *http.Request) (s signature, err error) {
 	if text := q.Get("signature_expiration"); text != "" {
 		s.expires, err = strconv.ParseInt(text, 10, 64)
 		if err != nil || s.expires <= 0 {
-			return s, fail(http.StatusUnauthorized, "signature_expiration is no time")
+			return s, wire.Fail(http.StatusUnauthorized, "signature_expiration is no time")
 		}
 	}
 	return s, nil
@@ -84,9 +85,9 @@ func (s signature) sign(token string) string {
 func (s signature) valid(token string, now time.Time) error {
 	switch {
 	case token == "" || !same(s.given, s.sign(token)):
-		return fail(http.StatusUnauthorized, "the signature of this address is wrong")
+		return wire.Fail(http.StatusUnauthorized, "the signature of this address is wrong")
 	case s.expires != 0 && now.Unix() >= s.expires:
-		return fail(http.StatusUnauthorized, "the signature of this address has expired")
+		return wire.Fail(http.StatusUnauthorized, "the signature of this address has expired")
 	}
 	return nil
 }

@@ -231,22 +231,6 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-func FuzzHost(f *testing.F) {
-	id := "abcdefghij0123456789"
-	for _, s := range []string{"3000-" + id + ".box.example", "0-" + id + ".box.example", "-.box.example", id + ".box.example", "3000-" + id + ".box.example.evil"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, host string) {
-		a := addressOfHost(host, "box.example")
-		if a.id == "" {
-			return
-		}
-		if want := fmt.Sprintf("%d-%s.box.example", a.port, a.id); !strings.EqualFold(host, want) || !wire.IsID(a.id) || a.port == 0 {
-			t.Fatalf("%q is taken for %q", host, want)
-		}
-	})
-}
-
 func FuzzSignature(f *testing.F) {
 	f.Add("path=f&signature=v1_x", "token-of-some-length")
 	f.Add("path=f&signature=v1_x&signature_expiration=12", "")
@@ -275,8 +259,8 @@ func FuzzMessage(f *testing.F) {
 	f.Add([]byte(`{"process":{"cmd":"a","args":["b"],"envs":{"c":"d"}},"pty":{"size":{"cols":1,"rows":2}},"signal":"SIGNAL_SIGKILL"}`))
 	f.Add([]byte(`{"templateID":"base","timeout":1,"autoResume":{"enabled":true},"network":{"rules":{}}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, into := range []any{&startRequest{}, &processRequest{}, &inputEvent{}, &pathRequest{}, &watchRequest{}, &newSandbox{}} {
-			_ = unmarshal(b, into)
+		for _, into := range []any{&startRequest{}, &processRequest{}, &inputEvent{}, &pathRequest{}, &watchRequest{}, &wire.NewSandbox{}} {
+			_ = wire.Decode(b, into)
 		}
 	})
 }

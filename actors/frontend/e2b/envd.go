@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"github.com/codeagent/sandbox/actors/frontend"
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 )
 
 // routesInner are the requests of a sandbox: what envd answers, and, where there is one sandbox, our own.
@@ -29,7 +30,7 @@ func (s *Server) routesInner() *http.ServeMux {
 	handle("POST /files", s.upload)
 	handle("POST /files/compose", s.compose)
 	handle("/", func(http.ResponseWriter, *http.Request) error {
-		return fail(http.StatusNotFound, "there is no such request")
+		return wire.Fail(http.StatusNotFound, "there is no such request")
 	})
 	for name, call := range s.unaryCalls() {
 		m.HandleFunc("POST /"+name, s.unary(call))
@@ -97,7 +98,7 @@ func entry(r *http.Request, kind string) (*place, error) {
 		return nil, err
 	}
 	if !mediaType(r, kind) {
-		return nil, fail(http.StatusUnsupportedMediaType, "the Content-Type has to be %s: only JSON is spoken here", kind)
+		return nil, wire.Fail(http.StatusUnsupportedMediaType, "the Content-Type has to be %s: only JSON is spoken here", kind)
 	}
 	return p, plain(r)
 }
@@ -144,7 +145,7 @@ func (s *Server) streams(call streamCall) http.HandlerFunc {
 				return oneMessage(err)
 			}
 			if _, err := readFrame(body); err != io.EOF {
-				return fail(http.StatusBadRequest, "the call has one message, and more has come")
+				return wire.Fail(http.StatusBadRequest, "the call has one message, and more has come")
 			}
 			return call(s, r, p, message, open)
 		}()
@@ -179,7 +180,7 @@ func (s *Server) inputStream(w http.ResponseWriter, r *http.Request) {
 // oneMessage is the error of a call without its message.
 func oneMessage(err error) error {
 	if err == io.EOF {
-		return fail(http.StatusBadRequest, "the call has no message")
+		return wire.Fail(http.StatusBadRequest, "the call has no message")
 	}
 	return err
 }
@@ -187,7 +188,7 @@ func oneMessage(err error) error {
 // health says that the sandbox runs.
 func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	if p, ok := r.Context().Value(placeKey{}).(*place); ok && ended(p.live) {
-		return fail(statusGone, "the session has ended")
+		return wire.Fail(wire.StatusGone, "the session has ended")
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -196,7 +197,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 // ready says that requests are taken: not when the server is about to end.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	if s.draining.Load() {
-		return fail(http.StatusServiceUnavailable, "the server is ending")
+		return wire.Fail(http.StatusServiceUnavailable, "the server is ending")
 	}
 	return s.health(w, r)
 }
@@ -208,7 +209,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	m := s.usage(p.home)
-	answer(w, http.StatusOK, map[string]any{
+	wire.Answer(w, http.StatusOK, map[string]any{
 		"ts": s.o.Clock.Now().Unix(), "cpu_count": runtime.NumCPU(), "cpu_used_pct": 0, "mem_total": m.memory, "mem_used": m.memoryUsed, "mem_cache": 0,
 		"mem_total_mib": m.memory >> 20, "mem_used_mib": m.memoryUsed >> 20, "disk_used": m.diskUsed, "disk_total": m.disk,
 	})
@@ -221,7 +222,7 @@ func (s *Server) envs(w http.ResponseWriter, r *http.Request) error {
 	if err := p.admit(r); err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, p.variables())
+	wire.Answer(w, http.StatusOK, p.variables())
 	return nil
 }
 
@@ -237,11 +238,11 @@ func (s *Server) initialise(w http.ResponseWriter, r *http.Request) error {
 		Envs        map[string]string `json:"envVars"`
 		DefaultUser string            `json:"defaultUser"`
 	}
-	if err := unmarshal(message, &m); err != nil {
+	if err := wire.Decode(message, &m); err != nil {
 		return err
 	}
 	if _, err := frontend.Environ(p.env, m.Envs); err != nil {
-		return fail(http.StatusBadRequest, "envVars: %s", err)
+		return wire.Fail(http.StatusBadRequest, "envVars: %s", err)
 	}
 	if err := checkUser(m.DefaultUser); err != nil {
 		return err
@@ -252,13 +253,13 @@ func (s *Server) initialise(w http.ResponseWriter, r *http.Request) error {
 	case p.token == "" && s.o.Live != nil && len(m.Token) >= minKey && len(m.Token) <= maxToken:
 		p.token = m.Token
 	case p.token == "" && m.Token != "":
-		return fail(http.StatusBadRequest, "accessToken: it has to have %d to %d characters", minKey, maxToken)
+		return wire.Fail(http.StatusBadRequest, "accessToken: it has to have %d to %d characters", minKey, maxToken)
 	case p.token == "" && !p.open:
-		return fail(http.StatusUnauthorized, "the first POST /init has to give the sandbox its accessToken")
+		return wire.Fail(http.StatusUnauthorized, "the first POST /init has to give the sandbox its accessToken")
 	case p.token != "" && !same(given, p.token) && !same(m.Token, p.token):
-		return fail(http.StatusUnauthorized, "this sandbox has its token already, and the request does not know it")
+		return wire.Fail(http.StatusUnauthorized, "this sandbox has its token already, and the request does not know it")
 	case p.token != "" && m.Token != "" && !same(m.Token, p.token):
-		return fail(http.StatusConflict, "this sandbox has its token already")
+		return wire.Fail(http.StatusConflict, "this sandbox has its token already")
 	}
 	maps.Copy(p.added, m.Envs)
 	w.WriteHeader(http.StatusNoContent)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 )
 
 const (
@@ -121,7 +122,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 	}
 	for name := range r.Header {
 		if strings.HasPrefix(name, "X-Metadata-") {
-			return fail(http.StatusNotImplemented, "%s: files have no metadata here; leave it out", frontend.Short([]byte(name)))
+			return wire.Fail(http.StatusNotImplemented, "%s: files have no metadata here; leave it out", frontend.Short([]byte(name)))
 		}
 	}
 	ctx, id, end, err := s.begin(r, p.live)
@@ -134,15 +135,15 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 	case strings.EqualFold(e, "gzip"):
 		z, err := gzip.NewReader(in)
 		if err != nil {
-			return fail(http.StatusBadRequest, "the body is no gzip: %s", err)
+			return wire.Fail(http.StatusBadRequest, "the body is no gzip: %s", err)
 		}
 		in = z
 	case e != "" && !strings.EqualFold(e, "identity"):
-		return fail(http.StatusUnsupportedMediaType, "Content-Encoding %q: send it as it is, or with gzip", frontend.Short([]byte(e)))
+		return wire.Fail(http.StatusUnsupportedMediaType, "Content-Encoding %q: send it as it is, or with gzip", frontend.Short([]byte(e)))
 	}
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
-		return fail(http.StatusBadRequest, "the Content-Type cannot be read: %s", err)
+		return wire.Fail(http.StatusBadRequest, "the Content-Type cannot be read: %s", err)
 	}
 	to := r.URL.Query().Get("path")
 	var files []written
@@ -151,18 +152,18 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 		files, err = p.writeParts(ctx, id, multipart.NewReader(in, params["boundary"]), to)
 	case "application/octet-stream":
 		if to == "" {
-			return fail(http.StatusBadRequest, "path is missing")
+			return wire.Fail(http.StatusBadRequest, "path is missing")
 		}
 		var f written
 		f, err = p.write(ctx, id, to, in)
 		files = []written{f}
 	default:
-		err = fail(http.StatusUnsupportedMediaType, "Content-Type %q: send multipart/form-data or application/octet-stream", frontend.Short([]byte(kind)))
+		err = wire.Fail(http.StatusUnsupportedMediaType, "Content-Type %q: send multipart/form-data or application/octet-stream", frontend.Short([]byte(kind)))
 	}
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, files)
+	wire.Answer(w, http.StatusOK, files)
 	return nil
 }
 
@@ -180,7 +181,7 @@ func (p *place) writeParts(ctx context.Context, id string, parts *multipart.Read
 			continue
 		}
 		if len(files) >= maxFiles {
-			return nil, fail(http.StatusRequestEntityTooLarge, "more than %d files at once", maxFiles)
+			return nil, wire.Fail(http.StatusRequestEntityTooLarge, "more than %d files at once", maxFiles)
 		}
 		name := to
 		if name == "" {
@@ -188,9 +189,9 @@ func (p *place) writeParts(ctx context.Context, id string, parts *multipart.Read
 		}
 		switch {
 		case name == "":
-			return nil, fail(http.StatusBadRequest, "path is missing")
+			return nil, wire.Fail(http.StatusBadRequest, "path is missing")
 		case to != "" && len(files) > 0:
-			return nil, fail(http.StatusBadRequest, "there are several files: leave path out, and name each in its part")
+			return nil, wire.Fail(http.StatusBadRequest, "there are several files: leave path out, and name each in its part")
 		}
 		f, err := p.write(ctx, id, name, part)
 		if err != nil {
@@ -199,7 +200,7 @@ func (p *place) writeParts(ctx context.Context, id string, parts *multipart.Read
 		files = append(files, f)
 	}
 	if len(files) == 0 {
-		return nil, fail(http.StatusBadRequest, "the form has no file: its part has to be called \"file\"")
+		return nil, wire.Fail(http.StatusBadRequest, "the form has no file: its part has to be called \"file\"")
 	}
 	return files, nil
 }
@@ -245,10 +246,10 @@ func (s *source) Read(b []byte) (int, error) {
 
 // cut says that a body did not come as a whole.
 func cut(err error) error {
-	if p := (*problem)(nil); errors.As(err, &p) || missing(err) {
+	if p := (*wire.Problem)(nil); errors.As(err, &p) || missing(err) {
 		return err
 	}
-	return fail(http.StatusBadRequest, "the upload did not come as a whole, and nothing was changed by its last file: %s", err)
+	return wire.Fail(http.StatusBadRequest, "the upload did not come as a whole, and nothing was changed by its last file: %s", err)
 }
 
 // compose puts files together to one, and removes them.
@@ -266,11 +267,11 @@ func (s *Server) compose(w http.ResponseWriter, r *http.Request) error {
 		Destination string   `json:"destination"`
 		Username    string   `json:"username"`
 	}
-	if err := errors.Join(unmarshal(message, &m), checkUser(m.Username)); err != nil {
+	if err := errors.Join(wire.Decode(message, &m), checkUser(m.Username)); err != nil {
 		return err
 	}
 	if len(m.Sources) == 0 || len(m.Sources) > maxSources || m.Destination == "" {
-		return fail(http.StatusBadRequest, "give 1 to %d source_paths, and a destination", maxSources)
+		return wire.Fail(http.StatusBadRequest, "give 1 to %d source_paths, and a destination", maxSources)
 	}
 	ctx, id, end, err := s.begin(r, p.live)
 	if err != nil {
@@ -306,6 +307,6 @@ func (s *Server) compose(w http.ResponseWriter, r *http.Request) error {
 			return unwrapped(err)
 		}
 	}
-	answer(w, http.StatusOK, f)
+	wire.Answer(w, http.StatusOK, f)
 	return nil
 }

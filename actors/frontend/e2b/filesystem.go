@@ -12,6 +12,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 )
 
 // Messages of filesystem.Filesystem, as JSON has them.
@@ -94,9 +95,9 @@ func unwrapped(err error) error {
 		return nil
 	case errors.Is(err, fs.ErrInvalid), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENAMETOOLONG),
 		errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, syscall.EXDEV):
-		return fail(http.StatusBadRequest, "%s", err)
+		return wire.Fail(http.StatusBadRequest, "%s", err)
 	case errors.Is(err, syscall.EROFS):
-		return fail(http.StatusForbidden, "%s", err)
+		return wire.Fail(http.StatusForbidden, "%s", err)
 	}
 	return err
 }
@@ -104,7 +105,7 @@ func unwrapped(err error) error {
 // each makes a call about a path of one that takes an absolute one.
 func (p *place) each(message []byte, do func(m pathRequest, abs string) (any, error)) (any, error) {
 	var m pathRequest
-	if err := unmarshal(message, &m); err != nil {
+	if err := wire.Decode(message, &m); err != nil {
 		return nil, err
 	}
 	abs, err := p.path(m.Path)
@@ -131,7 +132,7 @@ func (p *place) listDir(ctx context.Context, _ string, message []byte) (any, err
 			return nil, err
 		}
 		if l.Truncated {
-			return nil, fail(http.StatusRequestEntityTooLarge, "there are more than %d entries: list a part of it, or with less depth", api.ViewEntries)
+			return nil, wire.Fail(http.StatusRequestEntityTooLarge, "there are more than %d entries: list a part of it, or with less depth", api.ViewEntries)
 		}
 		out := struct {
 			Entries []entryInfo `json:"entries"`
@@ -149,7 +150,7 @@ func (p *place) makeDir(ctx context.Context, id string, message []byte) (any, er
 		defer p.started()()
 		c, err := p.live.MakeDir(ctx, api.MakeDirRequest{Path: abs, Origin: origin(id, "make_dir")})
 		if err == nil && c.Existed {
-			err = fail(http.StatusConflict, "the directory is there already: %s", abs)
+			err = wire.Fail(http.StatusConflict, "the directory is there already: %s", abs)
 		}
 		return entryResponse{entryOf(c.PathInfo)}, err
 	})

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors/frontend"
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 )
 
 // What Connect's protocol says of a stream: each message is a frame of a byte of flags, its length in four bytes (the high one first) and JSON. The last frame of an answer has
@@ -41,41 +42,27 @@ func readFrame(r io.Reader) ([]byte, error) {
 	case errors.Is(err, io.EOF):
 		return nil, io.EOF
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, fail(http.StatusBadRequest, "the request ends within the head of a frame")
+		return nil, wire.Fail(http.StatusBadRequest, "the request ends within the head of a frame")
 	case err != nil:
 		return nil, err
 	}
 	size := binary.BigEndian.Uint32(head[1:])
 	switch {
 	case head[0]&frameCompressed != 0:
-		return nil, fail(http.StatusNotImplemented, "the frame is compressed: send it as it is")
+		return nil, wire.Fail(http.StatusNotImplemented, "the frame is compressed: send it as it is")
 	case head[0] != 0:
-		return nil, fail(http.StatusBadRequest, "the frame has flags (%#02x) that a request has not", head[0])
+		return nil, wire.Fail(http.StatusBadRequest, "the frame has flags (%#02x) that a request has not", head[0])
 	case size > maxMessage:
-		return nil, fail(http.StatusRequestEntityTooLarge, "the frame has %d bytes, and may have %d", size, maxMessage)
+		return nil, wire.Fail(http.StatusRequestEntityTooLarge, "the frame has %d bytes, and may have %d", size, maxMessage)
 	}
 	var b bytes.Buffer
 	switch n, err := io.CopyN(&b, r, int64(size)); {
 	case errors.Is(err, io.EOF):
-		return nil, fail(http.StatusBadRequest, "the request ends within a frame: %d of %d bytes are there", n, size)
+		return nil, wire.Fail(http.StatusBadRequest, "the request ends within a frame: %d of %d bytes are there", n, size)
 	case err != nil:
 		return nil, err
 	}
 	return b.Bytes(), nil
-}
-
-// unmarshal decodes a message of a client. Fields that are not known are left alone: newer clients have more.
-func unmarshal(b []byte, into any) error {
-	if len(bytes.TrimSpace(b)) == 0 {
-		return nil
-	}
-	if err := frontend.CheckJSON(b); err != nil {
-		return fail(http.StatusBadRequest, "the request is no JSON that can be read: %s", err)
-	}
-	if err := json.Unmarshal(b, into); err != nil {
-		return fail(http.StatusBadRequest, "the request cannot be read: %s", err)
-	}
-	return nil
 }
 
 // stream is the answer of a call that streams. Its methods are safe for concurrent use.
@@ -155,16 +142,16 @@ type rpcErrorBody struct {
 	Message string `json:"message"`
 }
 
-func rpcError(p *problem) rpcErrorBody { return rpcErrorBody{word(p.status), p.message} }
+func rpcError(p *wire.Problem) rpcErrorBody { return rpcErrorBody{word(p.Status), p.Message} }
 
 // answerRPC answers a call that does not stream.
 func answerRPC(w http.ResponseWriter, v any, err error) {
 	if err != nil {
 		p := describe(err)
-		answer(w, p.status, rpcError(p))
+		wire.Answer(w, p.Status, rpcError(p))
 		return
 	}
-	answer(w, http.StatusOK, v)
+	wire.Answer(w, http.StatusOK, v)
 }
 
 // mediaType tells whether the body of a request is of that type.
@@ -177,7 +164,7 @@ func mediaType(r *http.Request, want string) bool {
 func plain(r *http.Request) error {
 	for _, name := range []string{"Content-Encoding", "Connect-Content-Encoding"} {
 		if e := r.Header.Get(name); e != "" && !strings.EqualFold(e, "identity") {
-			return fail(http.StatusNotImplemented, "%s %q: send the request as it is", name, frontend.Short([]byte(e)))
+			return wire.Fail(http.StatusNotImplemented, "%s %q: send the request as it is", name, frontend.Short([]byte(e)))
 		}
 	}
 	return nil
@@ -191,7 +178,7 @@ func deadlineOf(r *http.Request) (time.Duration, error) {
 	}
 	ms, err := strconv.ParseUint(text, 10, 63)
 	if err != nil || len(text) > 10 {
-		return 0, fail(http.StatusBadRequest, "Connect-Timeout-Ms: %q is no number of milliseconds of at most ten digits", frontend.Short([]byte(text)))
+		return 0, wire.Fail(http.StatusBadRequest, "Connect-Timeout-Ms: %q is no number of milliseconds of at most ten digits", frontend.Short([]byte(text)))
 	}
 	return time.Duration(ms) * time.Millisecond, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/codeagent/sandbox/actors/frontend"
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
 )
 
@@ -40,7 +41,7 @@ func (s *Server) sent(r *http.Request) ([]byte, error) {
 		return nil, err
 	}
 	if b[0] != '{' {
-		return nil, fail(http.StatusBadRequest, "the body has to be a JSON object")
+		return nil, wire.Fail(http.StatusBadRequest, "the body has to be a JSON object")
 	}
 	return b, err
 }
@@ -59,7 +60,7 @@ func asked(names ...string) func(*http.Request) ([]byte, error) {
 			}
 			n, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
-				return nil, fail(http.StatusBadRequest, "%s: %q is no number", name, frontend.Short([]byte(text)))
+				return nil, wire.Fail(http.StatusBadRequest, "%s: %q is no number", name, frontend.Short([]byte(text)))
 			}
 			object[name] = n
 		}
@@ -81,8 +82,8 @@ func (s *Server) own(w http.ResponseWriter, r *http.Request, p *place, operation
 	defer end()
 	v, failed := stdio.Carry(ctx, p.live, frontendName, operation, b)
 	if failed != nil {
-		return &problem{statusOf(string(failed.Code)), failed.Message, failed}
+		return &wire.Problem{Status: statusOf(string(failed.Code)), Message: failed.Message, Data: failed}
 	}
-	answer(w, http.StatusOK, v)
+	wire.Answer(w, http.StatusOK, v)
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/actors/frontend/web"
 )
 
@@ -67,13 +68,13 @@ func (p *place) admit(r *http.Request) error {
 	switch {
 	case token == "" && open:
 		if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" || !web.NamesThisMachine(r.Host) {
-			return fail(http.StatusForbidden, "this server has no token, and answers no browser, and to names of this machine only")
+			return wire.Fail(http.StatusForbidden, "this server has no token, and answers no browser, and to names of this machine only")
 		}
 		return nil
 	case token == "":
-		return fail(http.StatusUnauthorized, "this sandbox has no token yet: POST /init gives it one")
+		return wire.Fail(http.StatusUnauthorized, "this sandbox has no token yet: POST /init gives it one")
 	case !same(r.Header.Get("X-Access-Token"), token):
-		return fail(http.StatusUnauthorized, "the access token (X-Access-Token) is missing, or not this sandbox's")
+		return wire.Fail(http.StatusUnauthorized, "the access token (X-Access-Token) is missing, or not this sandbox's")
 	}
 	return nil
 }
@@ -84,7 +85,7 @@ func (p *place) environ(add map[string]string) ([]string, error) {
 	maps.Copy(all, add)
 	env, err := frontend.Environ(p.env, all)
 	if err != nil {
-		return nil, fail(http.StatusBadRequest, "envs: %s", err)
+		return nil, wire.Fail(http.StatusBadRequest, "envs: %s", err)
 	}
 	return env, nil
 }
@@ -99,7 +100,7 @@ func (p *place) variables() map[string]string {
 // path makes a path of a client absolute: it is relative to the folder, which is also the home directory.
 func (p *place) path(name string) (string, error) {
 	if strings.ContainsRune(name, 0) {
-		return "", fail(http.StatusBadRequest, "the path has a zero byte")
+		return "", wire.Fail(http.StatusBadRequest, "the path has a zero byte")
 	}
 	if name == "~" || strings.HasPrefix(name, "~/") {
 		name = name[1:]
@@ -120,12 +121,12 @@ func checkUser(name string) error {
 	case "", defaultUser:
 		return nil
 	case "root":
-		return fail(http.StatusForbidden, "there is no root in this sandbox: commands run without it, and sudo does not work; leave user out")
+		return wire.Fail(http.StatusForbidden, "there is no root in this sandbox: commands run without it, and sudo does not work; leave user out")
 	}
 	if u, err := user.Current(); err == nil && u.Username == name {
 		return nil
 	}
-	return fail(http.StatusUnauthorized, "there is no user %q in this sandbox; leave user out", frontend.Short([]byte(name)))
+	return wire.Fail(http.StatusUnauthorized, "there is no user %q in this sandbox; leave user out", frontend.Short([]byte(name)))
 }
 
 // checkCaller looks at the user that a call names by its Authorization header.
@@ -136,7 +137,7 @@ func checkCaller(r *http.Request) error {
 	}
 	b, err := base64.StdEncoding.DecodeString(basic)
 	if err != nil {
-		return fail(http.StatusBadRequest, "the Authorization header is not base64")
+		return wire.Fail(http.StatusBadRequest, "the Authorization header is not base64")
 	}
 	name, _, _ := strings.Cut(string(b), ":")
 	return checkUser(name)

@@ -2,39 +2,18 @@ package e2b
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/http"
 	"syscall"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
 )
-
-// problem is an error with what the client is told of it.
-type problem struct {
-	status  int // of HTTP
-	message string
-	data    any // for our own requests: what STDIO calls data
-}
-
-func (p *problem) Error() string { return p.message }
-
-// fail makes a problem.
-func fail(status int, format string, a ...any) *problem {
-	return &problem{status: status, message: fmt.Sprintf(format, a...)}
-}
-
-// statusGone is the answer about a sandbox that does not run: the SDK takes it as its end.
-const statusGone = http.StatusBadGateway
-
-// statusGivenUp is the status of a call whose caller has given it up.
-const statusGivenUp = 499
 
 // word is the code that Connect has for a status.
 func word(status int) string {
@@ -53,11 +32,11 @@ func word(status int) string {
 		return "failed_precondition"
 	case http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusInsufficientStorage:
 		return "resource_exhausted"
-	case statusGivenUp:
+	case wire.StatusGivenUp:
 		return "canceled"
 	case http.StatusNotImplemented, http.StatusUnsupportedMediaType, http.StatusMethodNotAllowed:
 		return "unimplemented"
-	case statusGone, http.StatusServiceUnavailable:
+	case wire.StatusGone, http.StatusServiceUnavailable:
 		return "unavailable"
 	case http.StatusGatewayTimeout:
 		return "deadline_exceeded"
@@ -66,9 +45,9 @@ func word(status int) string {
 }
 
 // describe is what a client is told of an error.
-func describe(err error) *problem {
+func describe(err error) *wire.Problem {
 	var (
-		p       *problem
+		p       *wire.Problem
 		large   *http.MaxBytesError
 		barrier *undolog.BarrierError
 		start   *hypervisor.StartError
@@ -76,25 +55,25 @@ func describe(err error) *problem {
 	)
 	switch {
 	case errors.As(err, &p):
-		return &problem{p.status, frontend.Told(p.message), p.data}
+		return &wire.Problem{Status: p.Status, Message: frontend.Told(p.Message), Data: p.Data}
 	case errors.As(err, &large):
-		return fail(http.StatusRequestEntityTooLarge, "the request has more than %d bytes", large.Limit)
+		return wire.Fail(http.StatusRequestEntityTooLarge, "the request has more than %d bytes", large.Limit)
 	case errors.As(err, &barrier):
-		return fail(http.StatusConflict, "%s", frontend.Told(err.Error()))
+		return wire.Fail(http.StatusConflict, "%s", frontend.Told(err.Error()))
 	case errors.As(err, &start), errors.As(err, &field):
-		return fail(http.StatusBadRequest, "%s", frontend.Told(err.Error()))
+		return wire.Fail(http.StatusBadRequest, "%s", frontend.Told(err.Error()))
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fail(http.StatusInsufficientStorage, "%s", frontend.Told(err.Error()))
+		return wire.Fail(http.StatusInsufficientStorage, "%s", frontend.Told(err.Error()))
 	case errors.Is(err, messages.ErrStopped), errors.Is(err, messages.ErrEnding), errors.Is(err, undolog.ErrClosed):
-		return fail(statusGone, "the sandbox does not run any more")
+		return wire.Fail(wire.StatusGone, "the sandbox does not run any more")
 	case errors.Is(err, context.Canceled):
-		return fail(statusGivenUp, "the call was given up")
+		return wire.Fail(wire.StatusGivenUp, "the call was given up")
 	}
 	status := http.StatusInternalServerError
 	if f, ok := frontend.FailureOf(err); ok {
 		status = statusOf(f.Code)
 	}
-	return fail(status, "%s", frontend.Told(err.Error()))
+	return wire.Fail(status, "%s", frontend.Told(err.Error()))
 }
 
 // statusOf is the status for a code of STDIO.
@@ -113,11 +92,11 @@ func statusOf(code string) int {
 	case "timeout":
 		return http.StatusGatewayTimeout
 	case "cancelled":
-		return statusGivenUp
+		return wire.StatusGivenUp
 	case "unsupported":
 		return http.StatusNotImplemented
 	case "session_ended", "session_reset", "no_session":
-		return statusGone
+		return wire.StatusGone
 	case "unavailable", "undo_unavailable":
 		return http.StatusServiceUnavailable
 	}
@@ -125,25 +104,7 @@ func statusOf(code string) int {
 }
 
 // answerError answers with an error in E2B's form.
-func answerError(w http.ResponseWriter, err error) {
-	p := describe(err)
-	answer(w, p.status, struct {
-		Code    int    `json:"code"`
-		Message string `json:"message"`
-		Data    any    `json:"data,omitempty"`
-	}{p.status, p.message, p.data})
-}
-
-// answer answers with JSON.
-func answer(w http.ResponseWriter, status int, v any) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		status, b = http.StatusInternalServerError, []byte(`{"code":500,"message":"the answer cannot be written as JSON"}`)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(b) // who has gone needs no answer
-}
+func answerError(w http.ResponseWriter, err error) { describe(err).Answer(w) }
 
 // missing says whether an error is that something is not there.
 func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -100,7 +101,7 @@ func (s *signal) UnmarshalJSON(b []byte) error {
 // start runs a command and streams what it writes. The command goes on when the client has gone.
 func (s *Server) start(r *http.Request, p *place, message []byte, open func() *stream) error {
 	var m startRequest
-	if err := unmarshal(message, &m); err != nil {
+	if err := wire.Decode(message, &m); err != nil {
 		return err
 	}
 	ctx, id, end, err := s.begin(r, p.live)
@@ -125,7 +126,7 @@ func (s *Server) start(r *http.Request, p *place, message []byte, open func() *s
 // command is what a start asks for.
 func (p *place) command(r *http.Request, m startRequest) (c api.CommandRequest, err error) {
 	if m.Process == nil || m.Process.Cmd == "" {
-		return c, fail(http.StatusBadRequest, "process.cmd is missing")
+		return c, wire.Fail(http.StatusBadRequest, "process.cmd is missing")
 	}
 	c = api.CommandRequest{
 		Argv: append([]string{m.Process.Cmd}, m.Process.Args...), Tag: m.Tag, Stdin: m.Stdin == nil || *m.Stdin, Share: true, Wait: true, Awaited: true,
@@ -141,7 +142,7 @@ func (p *place) command(r *http.Request, m startRequest) (c api.CommandRequest, 
 	}
 	if m.PTY != nil {
 		if m.PTY.Size == nil {
-			return c, fail(http.StatusBadRequest, "pty.size is missing")
+			return c, wire.Fail(http.StatusBadRequest, "pty.size is missing")
 		}
 		c.Terminal = &api.CommandTerminal{Rows: m.PTY.Size.Rows, Cols: m.PTY.Size.Cols, Term: m.Process.Envs["TERM"]}
 		c.Stdin = false
@@ -172,11 +173,11 @@ func (s *Server) follow(ctx context.Context, r *http.Request, p *place, st api.C
 func outcome(e api.CommandEnd, timeout time.Duration) error {
 	switch {
 	case e.Outcome == messages.OutcomeDenied:
-		return fail(http.StatusForbidden, "the command was denied, and what it did was put back: %s", e.Reason)
+		return wire.Fail(http.StatusForbidden, "the command was denied, and what it did was put back: %s", e.Reason)
 	case e.Outcome == messages.OutcomeFailed:
-		return fail(http.StatusInternalServerError, "the step of the command failed: %s", e.Reason)
+		return wire.Fail(http.StatusInternalServerError, "the step of the command failed: %s", e.Reason)
 	case e.Outcome == messages.OutcomeCancelled && timeout > 0 && e.Duration >= timeout:
-		return fail(http.StatusGatewayTimeout, "the command ran longer than %v and was ended; what it did is kept", timeout)
+		return wire.Fail(http.StatusGatewayTimeout, "the command ran longer than %v and was ended; what it did is kept", timeout)
 	}
 	return nil
 }
@@ -232,7 +233,7 @@ func (s *Server) keepAlive(out *stream, message any, each time.Duration) (stop f
 // connect streams what a command that runs writes from now on.
 func (s *Server) connect(r *http.Request, p *place, message []byte, open func() *stream) error {
 	var m processRequest
-	if err := unmarshal(message, &m); err != nil {
+	if err := wire.Decode(message, &m); err != nil {
 		return err
 	}
 	ctx, _, end, err := s.begin(r, p.live)
@@ -268,7 +269,7 @@ func pidOf(st api.CommandStatus) uint32 {
 // find finds the newest command that is meant and has not ended.
 func (p *place) find(ctx context.Context, m *selector) (api.CommandStatus, error) {
 	if m == nil || m.PID == nil && m.Tag == "" {
-		return api.CommandStatus{}, fail(http.StatusBadRequest, "process is missing: its pid or tag")
+		return api.CommandStatus{}, wire.Fail(http.StatusBadRequest, "process is missing: its pid or tag")
 	}
 	list, err := p.live.Commands(ctx)
 	if err != nil {
@@ -280,9 +281,9 @@ func (p *place) find(ctx context.Context, m *selector) (api.CommandStatus, error
 		}
 	}
 	if m.PID != nil {
-		return api.CommandStatus{}, fail(http.StatusNotFound, "no process with pid %d runs", *m.PID)
+		return api.CommandStatus{}, wire.Fail(http.StatusNotFound, "no process with pid %d runs", *m.PID)
 	}
-	return api.CommandStatus{}, fail(http.StatusNotFound, "no process with this tag runs")
+	return api.CommandStatus{}, wire.Fail(http.StatusNotFound, "no process with this tag runs")
 }
 
 // listProcesses lists the commands that run.
@@ -313,7 +314,7 @@ type processCall struct {
 // about carries out a call about a command that runs.
 func (p *place) about(ctx context.Context, message []byte, do func(context.Context, processCall) error) (any, error) {
 	var m processRequest
-	if err := unmarshal(message, &m); err != nil {
+	if err := wire.Decode(message, &m); err != nil {
 		return nil, err
 	}
 	st, err := p.find(ctx, m.Process)
@@ -330,14 +331,14 @@ func (p *place) sendInput(ctx context.Context, c processCall) error {
 
 func (p *place) input(ctx context.Context, st api.CommandStatus, in *processInput) error {
 	if in == nil {
-		return fail(http.StatusBadRequest, "input is missing")
+		return wire.Fail(http.StatusBadRequest, "input is missing")
 	}
 	data := in.Stdin
 	switch {
 	case in.PTY != nil && !st.Terminal:
-		return fail(http.StatusPreconditionFailed, "the process has no terminal: send stdin")
+		return wire.Fail(http.StatusPreconditionFailed, "the process has no terminal: send stdin")
 	case in.Stdin != nil && st.Terminal:
-		return fail(http.StatusPreconditionFailed, "the process has a terminal: send pty")
+		return wire.Fail(http.StatusPreconditionFailed, "the process has a terminal: send pty")
 	case in.PTY != nil:
 		data = in.PTY
 	}
@@ -352,7 +353,7 @@ func (p *place) input(ctx context.Context, st api.CommandStatus, in *processInpu
 // sendSignal sends TERM or KILL.
 func (p *place) sendSignal(ctx context.Context, c processCall) error {
 	if c.Signal == 0 {
-		return fail(http.StatusBadRequest, "signal is missing: SIGNAL_SIGTERM or SIGNAL_SIGKILL")
+		return wire.Fail(http.StatusBadRequest, "signal is missing: SIGNAL_SIGTERM or SIGNAL_SIGKILL")
 	}
 	return p.live.SignalCommand(ctx, api.CommandSignal{Number: c.of.Number, Signal: int(c.Signal)})
 }
@@ -368,7 +369,7 @@ func (p *place) update(ctx context.Context, c processCall) error {
 // closeStdin ends the input of a command.
 func (p *place) closeStdin(ctx context.Context, c processCall) error {
 	if c.of.Terminal {
-		return fail(http.StatusPreconditionFailed, "the process has a terminal: send it the byte 4 (Ctrl-D)")
+		return wire.Fail(http.StatusPreconditionFailed, "the process has a terminal: send it the byte 4 (Ctrl-D)")
 	}
 	return p.live.CloseInput(ctx, api.CommandNumber{Number: c.of.Number})
 }
@@ -385,7 +386,7 @@ func (s *Server) streamInput(ctx context.Context, p *place, frames io.Reader) er
 			return err
 		}
 		var m inputEvent
-		if err := unmarshal(message, &m); err != nil {
+		if err := wire.Decode(message, &m); err != nil {
 			return err
 		}
 		switch {
@@ -396,7 +397,7 @@ func (s *Server) streamInput(ctx context.Context, p *place, frames io.Reader) er
 			}
 			to = &st
 		case m.Data != nil && to == nil:
-			return fail(http.StatusBadRequest, "the first message has to say which process is meant")
+			return wire.Fail(http.StatusBadRequest, "the first message has to say which process is meant")
 		case m.Data != nil:
 			if err := p.input(ctx, *to, m.Data.Input); err != nil {
 				return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 )
 
 // dialTimeout bounds how long a program inside has to take a connection.
@@ -47,10 +48,10 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, live api.Live, 
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			s.o.Logger.Debug("a port inside", "component", "e2b", "port", port, "err", err)
 			if errors.Is(err, errors.ErrUnsupported) {
-				answerError(w, fail(http.StatusNotImplemented, "%s", err))
+				answerError(w, wire.Fail(http.StatusNotImplemented, "%s", err))
 				return
 			}
-			answerError(w, fail(statusGone, "no program answers at port %d of the sandbox", port))
+			answerError(w, wire.Fail(wire.StatusGone, "no program answers at port %d of the sandbox", port))
 		},
 	}
 	w.Header().Del("X-Content-Type-Options") // that is the program's own business

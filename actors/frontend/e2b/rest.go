@@ -3,67 +3,16 @@ package e2b
 import (
 	"cmp"
 	"context"
-	"io"
 	"net/http"
 	"os"
 	"runtime"
-	"time"
 
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 )
 
-// Objects of the REST API.
-type (
-	newSandbox struct {
-		TemplateID string `json:"templateID"`
-		Timeout    *int64 `json:"timeout"`
-		AutoPause  bool   `json:"autoPause"`
-		AutoResume *struct{ Enabled bool }
-		Metadata   map[string]string `json:"metadata"`
-		EnvVars    map[string]string `json:"envVars"`
-		Internet   *bool             `json:"allow_internet_access"`
-		Network    *struct {
-			AllowPublicTraffic *bool          `json:"allowPublicTraffic"`
-			AllowOut           []string       `json:"allowOut"`
-			DenyOut            []string       `json:"denyOut"`
-			Rules              map[string]any `json:"rules"`
-			EgressProxy        any            `json:"egressProxy"`
-			MaskRequestHost    string         `json:"maskRequestHost"`
-		} `json:"network"`
-		VolumeMounts []any `json:"volumeMounts"`
-		MCP          any   `json:"mcp"`
-		IAM          any   `json:"iam"`
-	}
-	lifecycle struct {
-		OnTimeout  string `json:"onTimeout"`
-		AutoResume bool   `json:"autoResume"`
-	}
-	sandboxDetail struct {
-		SandboxID       string            `json:"sandboxID"`
-		TemplateID      string            `json:"templateID"`
-		ClientID        string            `json:"clientID"`
-		EnvdVersion     string            `json:"envdVersion"`
-		EnvdAccessToken string            `json:"envdAccessToken,omitempty"`
-		Domain          *string           `json:"domain,omitempty"`
-		StartedAt       time.Time         `json:"startedAt"`
-		EndAt           time.Time         `json:"endAt"`
-		State           string            `json:"state"`
-		CPUCount        int               `json:"cpuCount"`
-		MemoryMB        int64             `json:"memoryMB"`
-		DiskSizeMB      int64             `json:"diskSizeMB"`
-		Metadata        map[string]string `json:"metadata"`
-		Lifecycle       *lifecycle        `json:"lifecycle,omitempty"`
-		Internet        *bool             `json:"allowInternetAccess,omitempty"`
-	}
-)
-
-const (
-	// maxPage is how many items a page of a list has at most, and by default.
-	maxPage = 100
-	// maxSandboxes is how many sandboxes a server has, paused ones as well.
-	maxSandboxes = 10_000
-)
+// maxSandboxes is how many sandboxes a server has, paused ones as well.
+const maxSandboxes = 10_000
 
 // routesREST are the requests of the REST API.
 func (s *Server) routesREST() *http.ServeMux {
@@ -111,7 +60,7 @@ func (s *Server) routesREST() *http.ServeMux {
 		"/v2/templates/":                  missingHere("templates are folders, and are not built: make a directory below templates in the server's directory"),
 		"/v3/templates":                   missingHere("templates are folders, and are not built: make a directory below templates in the server's directory"),
 		"/": func(http.ResponseWriter, *http.Request) error {
-			return fail(http.StatusNotFound, "there is no such request; commands and files are asked for with the header E2b-Sandbox-Id")
+			return wire.Fail(http.StatusNotFound, "there is no such request; commands and files are asked for with the header E2b-Sandbox-Id")
 		},
 	} {
 		handle(pattern, f)
@@ -128,7 +77,7 @@ func (s *Server) routesREST() *http.ServeMux {
 
 // missingHere answers what is left out.
 func missingHere(why string) func(http.ResponseWriter, *http.Request) error {
-	return func(http.ResponseWriter, *http.Request) error { return fail(http.StatusNotImplemented, "%s", why) }
+	return func(http.ResponseWriter, *http.Request) error { return wire.Fail(http.StatusNotImplemented, "%s", why) }
 }
 
 // named finds the sandbox of a request's path.
@@ -142,77 +91,42 @@ func (s *Server) named(r *http.Request) (*sandbox, error) {
 	return nil, notFound(frontend.Short([]byte(frontend.Valid(id))))
 }
 
-// read decodes the body of a request, which may be empty.
-func read(r *http.Request, into any) error {
-	b, err := io.ReadAll(r.Body)
-	if err != nil {
-		return err
-	}
-	return unmarshal(b, into)
-}
-
-// lifetime is a timeout of a client in seconds.
-func lifetime(seconds *int64) (time.Duration, error) {
-	if seconds == nil {
-		return defaultTimeout, nil
-	}
-	if *seconds < 0 || *seconds > int64(maxTimeout/time.Second) {
-		return 0, fail(http.StatusBadRequest, "timeout: it has to be 0 to %d seconds", int64(maxTimeout/time.Second))
-	}
-	return time.Duration(*seconds) * time.Second, nil
-}
-
-// unsupported says what of a new sandbox cannot be had.
-func (n *newSandbox) unsupported() error {
-	switch {
-	case len(n.VolumeMounts) > 0:
-		return fail(http.StatusNotImplemented, "volumeMounts: there are no volumes")
-	case n.MCP != nil:
-		return fail(http.StatusNotImplemented, "mcp: there is no gateway of MCP servers")
-	case n.IAM != nil:
-		return fail(http.StatusNotImplemented, "iam: there are no tokens of workloads")
-	case n.Network != nil && (len(n.Network.AllowOut) > 0 || len(n.Network.DenyOut) > 0 || len(n.Network.Rules) > 0 || n.Network.EgressProxy != nil || n.Network.MaskRequestHost != ""):
-		return fail(http.StatusNotImplemented, "network: --network, --allow-host and --deny-host of the server say what sandboxes reach; only allowPublicTraffic and allow_internet_access can be asked for")
-	}
-	return nil
-}
-
 // create makes a sandbox, and starts it.
 func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
-	var n newSandbox
-	if err := read(r, &n); err != nil {
+	var n wire.NewSandbox
+	if err := wire.Read(r, &n); err != nil {
 		return err
 	}
-	if err := n.unsupported(); err != nil {
+	if err := n.Unsupported("--network, --allow-host and --deny-host of the server say what sandboxes reach; only allowPublicTraffic and allow_internet_access can be asked for"); err != nil {
 		return err
 	}
-	life, err := lifetime(n.Timeout)
+	life, err := wire.Timeout(n.Timeout)
 	if err != nil {
 		return err
 	}
 	if _, err := frontend.Environ(s.o.Environ, n.EnvVars); err != nil {
-		return fail(http.StatusBadRequest, "envVars: %s", err)
+		return wire.Fail(http.StatusBadRequest, "envVars: %s", err)
 	}
-	from, err := s.template(cmp.Or(n.TemplateID, baseTemplate))
+	from, err := s.template(cmp.Or(n.TemplateID, wire.BaseTemplate))
 	if err != nil {
 		return err
 	}
 	now := s.o.Clock.Now()
 	sb := s.newSandbox(wire.NewID())
 	sb.meta = metadata{
-		ID: sb.id, Template: cmp.Or(n.TemplateID, baseTemplate), Token: newToken(), StartedAt: now, EndAt: now.Add(life), OnTimeout: onTimeoutKill,
-		AutoResume: n.AutoResume != nil && n.AutoResume.Enabled, Offline: n.Internet != nil && !*n.Internet, Metadata: n.Metadata, Envs: n.EnvVars,
+		ID: sb.id, Template: cmp.Or(n.TemplateID, wire.BaseTemplate), Token: newToken(), StartedAt: now, EndAt: now.Add(life), OnTimeout: wire.OnTimeoutKill,
+		AutoResume: n.AutoResume != nil && n.AutoResume.Enabled, Offline: n.Offline(), Metadata: n.Metadata, Envs: n.EnvVars,
 	}
 	if n.AutoPause {
-		sb.meta.OnTimeout = onTimeoutPause
+		sb.meta.OnTimeout = wire.OnTimeoutPause
 	}
-	if n.Network != nil && n.Network.AllowPublicTraffic != nil && !*n.Network.AllowPublicTraffic {
+	if n.Private() {
 		sb.meta.Traffic = newToken()
 	}
 	if err := s.make(r.Context(), sb, from); err != nil {
 		return err
 	}
-	answer(w, http.StatusCreated, s.object(sb))
+	wire.Answer(w, http.StatusCreated, s.object(sb))
 	return nil
 }
 
@@ -222,7 +136,7 @@ func (s *Server) make(ctx context.Context, sb *sandbox, from string) (err error)
 	full := len(s.sandboxes) >= maxSandboxes
 	s.mu.RUnlock()
 	if full {
-		return fail(http.StatusTooManyRequests, "there are %d sandboxes: end some", maxSandboxes)
+		return wire.Fail(http.StatusTooManyRequests, "there are %d sandboxes: end some", maxSandboxes)
 	}
 	defer func() {
 		if err != nil {
@@ -276,17 +190,17 @@ func (s *Server) object(sb *sandbox) wire.Sandbox {
 }
 
 // describe is what a client is told of a sandbox that it asks about.
-func (sb *sandbox) describe(usage usage) sandboxDetail {
+func (sb *sandbox) describe(usage usage) wire.Detail {
 	m, p, _ := sb.look()
-	d := sandboxDetail{
-		SandboxID: m.ID, TemplateID: m.Template, ClientID: wire.ClientID, EnvdVersion: wire.EnvdVersion, StartedAt: m.StartedAt.UTC(), EndAt: m.EndAt.UTC(), State: statePaused,
+	d := wire.Detail{
+		SandboxID: m.ID, TemplateID: m.Template, ClientID: wire.ClientID, EnvdVersion: wire.EnvdVersion, StartedAt: m.StartedAt.UTC(), EndAt: m.EndAt.UTC(), State: wire.StatePaused,
 		CPUCount: runtime.NumCPU(), MemoryMB: usage.memory >> 20, DiskSizeMB: usage.disk >> 20, Metadata: m.Metadata,
 	}
 	if d.Metadata == nil {
 		d.Metadata = map[string]string{}
 	}
 	if p != nil && !ended(p.live) {
-		d.State = stateRunning
+		d.State = wire.StateRunning
 	}
 	return d
 }
@@ -300,10 +214,10 @@ func (s *Server) detail(w http.ResponseWriter, r *http.Request) error {
 	m, _, _ := sb.look()
 	d := sb.describe(s.usage(s.o.Root))
 	d.EnvdAccessToken, d.Domain = m.Token, s.domain()
-	d.Lifecycle = &lifecycle{m.OnTimeout, m.AutoResume}
+	d.Lifecycle = &wire.Lifecycle{OnTimeout: m.OnTimeout, AutoResume: m.AutoResume}
 	online := !m.Offline
 	d.Internet = &online
-	answer(w, http.StatusOK, d)
+	wire.Answer(w, http.StatusOK, d)
 	return nil
 }
 
@@ -332,18 +246,18 @@ func (s *Server) setTimeout(w http.ResponseWriter, r *http.Request) error {
 	var m struct {
 		Timeout *int64 `json:"timeout"`
 	}
-	if err := read(r, &m); err != nil {
+	if err := wire.Read(r, &m); err != nil {
 		return err
 	}
 	if m.Timeout == nil {
-		return fail(http.StatusBadRequest, "timeout is missing")
+		return wire.Fail(http.StatusBadRequest, "timeout is missing")
 	}
-	life, err := lifetime(m.Timeout)
+	life, err := wire.Timeout(m.Timeout)
 	if err != nil {
 		return err
 	}
 	if now, _, _ := sb.look(); now.Paused {
-		return fail(http.StatusConflict, "the sandbox %s is paused: connect to it", sb.id)
+		return wire.Fail(http.StatusConflict, "the sandbox %s is paused: connect to it", sb.id)
 	}
 	return noContent(w, sb.lives(life, false))
 }
@@ -357,10 +271,10 @@ func (s *Server) refresh(w http.ResponseWriter, r *http.Request) error {
 	var m struct {
 		Duration *int64 `json:"duration"`
 	}
-	if err := read(r, &m); err != nil {
+	if err := wire.Read(r, &m); err != nil {
 		return err
 	}
-	life, err := lifetime(m.Duration)
+	life, err := wire.Timeout(m.Duration)
 	if err == nil {
 		err = sb.lives(life, true)
 	}
@@ -385,10 +299,10 @@ func (s *Server) connectSandbox(w http.ResponseWriter, r *http.Request) error {
 	var m struct {
 		Timeout *int64 `json:"timeout"`
 	}
-	if err := read(r, &m); err != nil {
+	if err := wire.Read(r, &m); err != nil {
 		return err
 	}
-	life, err := lifetime(m.Timeout)
+	life, err := wire.Timeout(m.Timeout)
 	if err != nil {
 		return err
 	}
@@ -404,6 +318,6 @@ func (s *Server) connectSandbox(w http.ResponseWriter, r *http.Request) error {
 	if p == before {
 		status = http.StatusOK
 	}
-	answer(w, status, s.object(sb))
+	wire.Answer(w, status, s.object(sb))
 	return nil
 }

@@ -10,16 +10,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
-)
-
-const (
-	// defaultTimeout is how long a sandbox lives unless its client says so, and maxTimeout how long one may.
-	defaultTimeout = 300 * time.Second
-	maxTimeout     = 30 * 24 * time.Hour
-
-	stateRunning, statePaused = "running", "paused"
-	onTimeoutKill             = "kill"
-	onTimeoutPause            = "pause"
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 )
 
 // metadata is what the file of a sandbox says of it.
@@ -77,7 +68,9 @@ func (sb *sandbox) look() (m metadata, p *place, gone bool) {
 }
 
 // notFound is the error about a sandbox that is not there.
-func notFound(id string) error { return fail(http.StatusNotFound, "the sandbox %s was not found", id) }
+func notFound(id string) error {
+	return wire.Fail(http.StatusNotFound, "the sandbox %s was not found", id)
+}
 
 // running is the sandbox for those who use it. One that resumes by itself is started.
 func (sb *sandbox) running(ctx context.Context) (*place, error) {
@@ -89,9 +82,9 @@ func (sb *sandbox) running(ctx context.Context) (*place, error) {
 		return sb.start(ctx)
 	}
 	if gone {
-		return nil, fail(statusGone, "the sandbox %s was not found", sb.id)
+		return nil, wire.Fail(wire.StatusGone, "the sandbox %s was not found", sb.id)
 	}
-	return nil, fail(statusGone, "the sandbox %s is paused: connect to it", sb.id)
+	return nil, wire.Fail(wire.StatusGone, "the sandbox %s is paused: connect to it", sb.id)
 }
 
 // start starts the session if there is none.
@@ -113,7 +106,7 @@ func (sb *sandbox) launch(ctx context.Context) (*place, error) {
 	case p != nil && !ended(p.live):
 		return p, nil
 	case sb.s.draining.Load():
-		return nil, fail(http.StatusServiceUnavailable, "the server is ending")
+		return nil, wire.Fail(http.StatusServiceUnavailable, "the server is ending")
 	}
 	live, err := sb.s.o.Start(context.WithoutCancel(ctx), StartRequest{Folder: sb.home(), Offline: m.Offline}) // half a start helps nobody
 	if err != nil {
@@ -197,7 +190,7 @@ func (sb *sandbox) pause(ctx context.Context) error {
 		return notFound(sb.id)
 	}
 	if !sb.halt(ctx) {
-		return fail(http.StatusConflict, "the sandbox %s is paused already", sb.id)
+		return wire.Fail(http.StatusConflict, "the sandbox %s is paused already", sb.id)
 	}
 	sb.disarm()
 	return sb.save(func(m *metadata) { m.Paused = true })
@@ -274,10 +267,10 @@ func (sb *sandbox) expire(round int) {
 	}
 	ctx := context.Background()
 	do := sb.kill
-	if action == onTimeoutPause {
+	if action == wire.OnTimeoutPause {
 		do = sb.pause
 	}
-	if err := do(ctx); err != nil && !errors.As(err, new(*problem)) {
+	if err := do(ctx); err != nil && !errors.As(err, new(*wire.Problem)) {
 		sb.s.o.Logger.Warn("a sandbox at the end of its time", "component", "e2b", "sandbox", sb.id, "err", err)
 	}
 }
@@ -302,7 +295,7 @@ func (sb *sandbox) save(change func(*metadata)) error {
 func (sb *sandbox) traffic(r *http.Request) error {
 	m, _, _ := sb.look()
 	if m.Traffic != "" && !same(r.Header.Get("E2b-Traffic-Access-Token"), m.Traffic) {
-		return fail(http.StatusForbidden, "the ports of this sandbox are not public: send its token in the header e2b-traffic-access-token")
+		return wire.Fail(http.StatusForbidden, "the ports of this sandbox are not public: send its token in the header e2b-traffic-access-token")
 	}
 	return nil
 }

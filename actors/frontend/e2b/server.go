@@ -173,21 +173,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // route finds out who answers.
 func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
-	a, err := addressOf(r, s.o.Domain)
+	a, err := wire.AddressOf(r, s.o.Domain)
 	if err != nil {
 		return err
 	}
 	if s.pod != nil {
 		return s.routePod(w, r, a)
 	}
-	if a.id == "" && r.URL.Path == "/files" && r.URL.Query().Has("signature") {
+	if a.ID == "" && r.URL.Path == "/files" && r.URL.Query().Has("signature") {
 		sb, err := s.signed(r)
 		if err != nil {
 			return err
 		}
 		return s.within(w, r, sb, wire.EnvdPort)
 	}
-	if a.id == "" {
+	if a.ID == "" {
 		if err := s.admitted(r); err != nil {
 			return err
 		}
@@ -195,20 +195,20 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 		s.rest.ServeHTTP(w, r)
 		return nil
 	}
-	sb := s.sandbox(a.id)
+	sb := s.sandbox(a.ID)
 	if sb == nil {
-		return fail(statusGone, "the sandbox %s was not found", a.id)
+		return wire.Fail(wire.StatusGone, "the sandbox %s was not found", a.ID)
 	}
-	return s.within(w, r, sb, a.port)
+	return s.within(w, r, sb, a.Port)
 }
 
 // routePod is route where there is one sandbox.
-func (s *Server) routePod(w http.ResponseWriter, r *http.Request, a address) error {
-	if a.id != "" && a.port != wire.EnvdPort {
+func (s *Server) routePod(w http.ResponseWriter, r *http.Request, a wire.Address) error {
+	if a.ID != "" && a.Port != wire.EnvdPort {
 		if err := s.pod.admit(r); err != nil {
 			return err
 		}
-		return s.forward(w, r, s.pod.live, a.port)
+		return s.forward(w, r, s.pod.live, a.Port)
 	}
 	s.serveInner(w, r, s.pod)
 	return nil
@@ -243,15 +243,15 @@ func (s *Server) admitted(r *http.Request) error {
 			return nil
 		}
 		if _, ok := s.o.Keys.Find(r.Header.Get("X-Api-Key")); !ok {
-			return fail(http.StatusUnauthorized, "the API key (X-API-Key) is missing, or none of this server's")
+			return wire.Fail(http.StatusUnauthorized, "the API key (X-API-Key) is missing, or none of this server's")
 		}
 		return nil
 	}
 	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
-		return fail(http.StatusForbidden, "a browser may not ask this server: it was started without --keys")
+		return wire.Fail(http.StatusForbidden, "a browser may not ask this server: it was started without --keys")
 	}
 	if !web.NamesThisMachine(r.Host) {
-		return fail(http.StatusForbidden, "this server was started without --keys, and answers to names of this machine only")
+		return wire.Fail(http.StatusForbidden, "this server was started without --keys, and answers to names of this machine only")
 	}
 	return nil
 }
@@ -278,7 +278,7 @@ func (b *body) Read(p []byte) (int, error) {
 		b.read.Add(int64(n))
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = fail(http.StatusRequestTimeout, "nothing of the request has come for %v", bodyTimeout)
+		err = wire.Fail(http.StatusRequestTimeout, "nothing of the request has come for %v", bodyTimeout)
 	}
 	return n, err
 }

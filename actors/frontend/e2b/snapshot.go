@@ -33,11 +33,11 @@ func (s *Server) createSnapshot(w http.ResponseWriter, r *http.Request) error {
 	var m struct {
 		Name string `json:"name"`
 	}
-	if err := read(r, &m); err != nil {
+	if err := wire.Read(r, &m); err != nil {
 		return err
 	}
-	if m.Name != "" && !ValidName(m.Name) {
-		return fail(http.StatusBadRequest, "name: %q is no name: letters, digits, '.', '_' and '-'", m.Name)
+	if m.Name != "" && !wire.ValidName(m.Name) {
+		return wire.Fail(http.StatusBadRequest, "name: %q is no name: letters, digits, '.', '_' and '-'", m.Name)
 	}
 	back, err := sb.take(r.Context())
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Server) createSnapshot(w http.ResponseWriter, r *http.Request) error {
 		}
 		return err
 	}
-	answer(w, http.StatusCreated, objectOf(one))
+	wire.Answer(w, http.StatusCreated, objectOf(one))
 	return nil
 }
 
@@ -63,7 +63,7 @@ func (s *Server) snap(ctx context.Context, sb *sandbox, one snapshot, dir string
 		return notFound(sb.id)
 	}
 	if !sb.gate.TryLock() {
-		return fail(http.StatusConflict, "something begins in the sandbox just now: try again")
+		return wire.Fail(http.StatusConflict, "something begins in the sandbox just now: try again")
 	}
 	defer sb.gate.Unlock()
 	if p != nil && !ended(p.live) {
@@ -87,14 +87,10 @@ func (s *Server) listSnapshots(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	q := r.URL.Query()
-	var list []snapshotObject
-	for _, one := range all {
-		if id, name := q.Get("sandboxID"), q.Get("name"); id != "" && one.Sandbox != id || name != "" && one.Name != name {
-			continue
-		}
-		list = append(list, objectOf(one))
-	}
-	return page(w, q, list, func(o snapshotObject) string { return o.SnapshotID })
+	id, name := q.Get("sandboxID"), q.Get("name")
+	return wire.Page(w, q, all, func(one snapshot) wire.Position { return wire.Position{At: one.At, ID: one.ID} }, func(one snapshot) (snapshotObject, bool) {
+		return objectOf(one), (id == "" || one.Sandbox == id) && (name == "" || one.Name == name)
+	})
 }
 
 // deleteSnapshot removes a snapshot. Sandboxes that were made of it stay.
@@ -113,5 +109,5 @@ func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request) error {
 			return noContent(w, removeTree(context.WithoutCancel(r.Context()), dir))
 		}
 	}
-	return fail(http.StatusNotFound, "there is no such snapshot; folders that are templates are not removed here")
+	return wire.Fail(http.StatusNotFound, "there is no such snapshot; folders that are templates are not removed here")
 }

@@ -27,8 +27,6 @@ const (
 	fileName      = "metadata.json"
 	lockName      = "lock"
 
-	// baseTemplate is an empty folder, unless there is one of that name.
-	baseTemplate = "base"
 	// maxMetadata is how long a file of a sandbox may be, in bytes.
 	maxMetadata = 1 << 20
 )
@@ -78,7 +76,7 @@ func (s *Server) takeUp() error {
 		s.sandboxes[sb.id] = sb
 	}
 	for _, sb := range s.list() {
-		if m, _, _ := sb.look(); !m.Paused && m.OnTimeout != onTimeoutPause {
+		if m, _, _ := sb.look(); !m.Paused && m.OnTimeout != wire.OnTimeoutPause {
 			sb.arm() // as if it had run all the time
 		}
 	}
@@ -151,7 +149,7 @@ func (s *Server) signed(r *http.Request) (*sandbox, error) {
 		}
 	}
 	if found == nil {
-		return nil, fail(http.StatusUnauthorized, "the signature of this address is wrong, or its sandbox has ended")
+		return nil, wire.Fail(http.StatusUnauthorized, "the signature of this address is wrong, or its sandbox has ended")
 	}
 	return found, nil
 }
@@ -250,8 +248,8 @@ func (s *Server) copyFolder(ctx context.Context, dst, src string) error {
 // template finds the folder that a sandbox is to be a copy of: a template, or a snapshot, by its id or its name. Empty is an empty folder.
 func (s *Server) template(name string) (dir string, err error) {
 	name, _, _ = strings.Cut(name, ":") // a tag: there is one of each
-	if !ValidName(name) {
-		return "", fail(http.StatusBadRequest, "templateID: %q is no name of a template: letters, digits, '.', '_' and '-'", name)
+	if !wire.ValidName(name) {
+		return "", wire.Fail(http.StatusBadRequest, "templateID: %q is no name of a template: letters, digits, '.', '_' and '-'", name)
 	}
 	if dir, ok := s.o.Templates[name]; ok {
 		return dir, nil
@@ -269,10 +267,10 @@ func (s *Server) template(name string) (dir string, err error) {
 			return filepath.Join(s.o.Root, snapshotsName, one.ID, homeName), nil
 		}
 	}
-	if name == baseTemplate {
+	if name == wire.BaseTemplate {
 		return "", nil
 	}
-	return "", fail(http.StatusNotFound, "there is no template %q: make a directory of that name below %s in the server's directory, or start the server with --template %s=DIR", name, templatesName, name)
+	return "", wire.Fail(http.StatusNotFound, "there is no template %q: make a directory of that name below %s in the server's directory, or start the server with --template %s=DIR", name, templatesName, name)
 }
 
 // snapshots lists them, the newest first.

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 )
 
 // usage is what there is of the machine, in bytes; 0 is not known.
@@ -39,7 +41,7 @@ func (s *Server) metricsOfOne(w http.ResponseWriter, r *http.Request) error {
 	if _, err := s.named(r); err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, []metric{s.measure()})
+	wire.Answer(w, http.StatusOK, []metric{s.measure()})
 	return nil
 }
 
@@ -52,6 +54,6 @@ func (s *Server) metricsOfAll(w http.ResponseWriter, r *http.Request) error {
 			all[id] = now
 		}
 	}
-	answer(w, http.StatusOK, map[string]any{"sandboxes": all})
+	wire.Answer(w, http.StatusOK, map[string]any{"sandboxes": all})
 	return nil
 }

@@ -70,7 +70,7 @@ func (p *place) watch(ctx context.Context, m watchRequest, ready func(), emit fu
 		return unwrapped(err)
 	}
 	if i.Type != api.PathDirectory && i.TargetType != api.PathDirectory {
-		return fail(http.StatusBadRequest, "%s is no directory", abs)
+		return wire.Fail(http.StatusBadRequest, "%s is no directory", abs)
 	}
 	t := &translator{after: p.after, emit: func(e api.PathEvent) error {
 		out := fileEvent{Name: frontend.Valid(e.Path), Type: eventName(e.Type)}
@@ -113,7 +113,7 @@ func (t *translator) event(e api.PathEvent) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e.Type == api.PathOverflow {
-		return fail(http.StatusTooManyRequests, "more happened than could be told: look at the directory, and watch it again")
+		return wire.Fail(http.StatusTooManyRequests, "more happened than could be told: look at the directory, and watch it again")
 	}
 	if strings.HasPrefix(path.Base(e.Path), ownPrefix) {
 		t.own = e.Type == api.PathRenamed
@@ -171,7 +171,7 @@ func (t *translator) end() {
 // watchDir streams what happens in a directory.
 func (s *Server) watchDir(r *http.Request, p *place, message []byte, open func() *stream) error {
 	var m watchRequest
-	if err := unmarshal(message, &m); err != nil {
+	if err := wire.Decode(message, &m); err != nil {
 		return err
 	}
 	timeout, err := deadlineOf(r)
@@ -223,7 +223,7 @@ func newWatchers() *watchers { return &watchers{all: map[string]*watcher{}} }
 // createWatcher begins to watch, and returns when it does.
 func (p *place) createWatcher(ctx context.Context, _ string, message []byte) (any, error) {
 	var m watchRequest
-	if err := unmarshal(message, &m); err != nil {
+	if err := wire.Decode(message, &m); err != nil {
 		return nil, err
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -237,7 +237,7 @@ func (p *place) createWatcher(ctx context.Context, _ string, message []byte) (an
 	p.watchers.mu.Unlock()
 	if full {
 		cancel()
-		return nil, fail(http.StatusTooManyRequests, "the sandbox has %d watchers: remove one", maxWatchers)
+		return nil, wire.Fail(http.StatusTooManyRequests, "the sandbox has %d watchers: remove one", maxWatchers)
 	}
 	ready, over := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -252,7 +252,7 @@ func (p *place) createWatcher(ctx context.Context, _ string, message []byte) (an
 	case err := <-over:
 		p.forget(id)
 		if err == nil {
-			err = fail(http.StatusNotFound, "the directory is gone")
+			err = wire.Fail(http.StatusNotFound, "the directory is gone")
 		}
 		return nil, err
 	case <-ctx.Done():
@@ -278,9 +278,9 @@ func (w *watcher) end(err error) {
 	defer w.mu.Unlock()
 	switch {
 	case errors.Is(err, errMissed):
-		w.err = fail(http.StatusTooManyRequests, "more than %d events have happened since they were asked for last: look at the directory, and watch it again", maxEvents)
+		w.err = wire.Fail(http.StatusTooManyRequests, "more than %d events have happened since they were asked for last: look at the directory, and watch it again", maxEvents)
 	case err == nil:
-		w.err = fail(http.StatusNotFound, "the directory is gone")
+		w.err = wire.Fail(http.StatusNotFound, "the directory is gone")
 	default:
 		w.err = err
 	}
@@ -312,14 +312,14 @@ func (p *place) removeWatcher(_ context.Context, _ string, message []byte) (any,
 	}
 	w.cancel()
 	var m watchRequest
-	_ = unmarshal(message, &m) // it was read just now
+	_ = wire.Decode(message, &m) // it was read just now
 	p.forget(m.WatcherID)
 	return struct{}{}, nil
 }
 
 func (p *place) watcherOf(message []byte) (*watcher, error) {
 	var m watchRequest
-	if err := unmarshal(message, &m); err != nil {
+	if err := wire.Decode(message, &m); err != nil {
 		return nil, err
 	}
 	p.watchers.mu.Lock()
@@ -327,7 +327,7 @@ func (p *place) watcherOf(message []byte) (*watcher, error) {
 	if w := p.all[m.WatcherID]; w != nil {
 		return w, nil
 	}
-	return nil, fail(http.StatusNotFound, "there is no watcher %q", frontend.Short([]byte(m.WatcherID)))
+	return nil, wire.Fail(http.StatusNotFound, "there is no watcher %q", frontend.Short([]byte(m.WatcherID)))
 }
 
 func (w *watchers) forget(id string) {

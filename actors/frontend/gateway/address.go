@@ -5,11 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
-	"net"
-	"net/http"
 	"strings"
-
-	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 )
 
 // labelLetters are those of a label.
@@ -28,54 +24,6 @@ func isName(s string) bool {
 		}
 	}
 	return len(s) <= 253
-}
-
-// address is what a request is for: a port of a sandbox, or, without an id, the REST API.
-type address struct {
-	id   string
-	port uint16
-}
-
-// addressOf finds out what a request is for. Headers count before the host's name.
-func addressOf(r *http.Request, domain string) (address, error) {
-	ids, ports := r.Header.Values("E2b-Sandbox-Id"), r.Header.Values("E2b-Sandbox-Port")
-	if len(ids) == 0 {
-		return addressOfHost(r.Host, domain), nil
-	}
-	if len(ids) > 1 || len(ports) > 1 {
-		return address{}, fail(http.StatusBadRequest, "the request names several sandboxes")
-	}
-	a := address{ids[0], EnvdPort}
-	if !wire.IsID(a.id) {
-		return address{}, fail(http.StatusBadRequest, "E2b-Sandbox-Id: it is no id of a sandbox")
-	}
-	if len(ports) == 1 {
-		port, ok := wire.PortNumber(ports[0])
-		if !ok {
-			return address{}, fail(http.StatusBadRequest, "E2b-Sandbox-Port: it is no port")
-		}
-		a.port = port
-	}
-	return a, nil
-}
-
-// addressOfHost reads PORT-ID.DOMAIN. Everything else is no sandbox's: a Host header may say anything.
-func addressOfHost(host, domain string) address {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	if name, _, err := net.SplitHostPort(domain); err == nil {
-		domain = name
-	}
-	label, rest, ok := strings.Cut(strings.ToLower(strings.TrimSuffix(host, ".")), ".")
-	if !ok || domain == "" || rest != strings.ToLower(domain) {
-		return address{}
-	}
-	port, id, _ := strings.Cut(label, "-")
-	if n, ok := wire.PortNumber(port); ok && wire.IsID(id) {
-		return address{id, n}
-	}
-	return address{}
 }
 
 // Purposes of tokens.

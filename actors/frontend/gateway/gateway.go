@@ -160,11 +160,14 @@ func (g *Gateway) find(ctx context.Context, namespace, id string) (kube.Claim, e
 
 // ServeHTTP implements [http.Handler].
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a, err := addressOf(r, g.o.Domain)
+	a, err := wire.AddressOf(r, g.o.Domain)
+	if err == nil && a.ID != "" && !wire.IsID(a.ID) {
+		err = wire.Fail(http.StatusBadRequest, "%s: it is no id of a sandbox", wire.SandboxHeader)
+	}
 	switch {
 	case err != nil:
 		answerError(w, err)
-	case a.id == "":
+	case a.ID == "":
 		g.rest.ServeHTTP(w, r)
 	default:
 		if err := g.pass(w, r, a); err != nil {
@@ -175,7 +178,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // cluster is what a client is told of an error of the API server's. What is in it may be about the cluster: it goes to the log.
 func (g *Gateway) cluster(err error) error {
-	var p *problem
+	var p *wire.Problem
 	if errors.As(err, &p) || errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -184,11 +187,11 @@ func (g *Gateway) cluster(err error) error {
 	case http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusBadRequest:
 		var s *kube.StatusError
 		errors.As(err, &s)
-		return fail(code, "the cluster refuses it: %s", s.Message)
+		return wire.Fail(code, "the cluster refuses it: %s", s.Message)
 	case http.StatusConflict:
-		return fail(http.StatusConflict, "the sandbox is being changed by somebody else: try again")
+		return wire.Fail(http.StatusConflict, "the sandbox is being changed by somebody else: try again")
 	case http.StatusTooManyRequests:
-		return fail(http.StatusTooManyRequests, "the cluster is busy: try again")
+		return wire.Fail(http.StatusTooManyRequests, "the cluster is busy: try again")
 	}
-	return fail(http.StatusServiceUnavailable, "the cluster does not answer: try again")
+	return wire.Fail(http.StatusServiceUnavailable, "the cluster does not answer: try again")
 }

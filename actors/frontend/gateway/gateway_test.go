@@ -323,10 +323,10 @@ func TestCreate(t *testing.T) {
 	if l.pod.token != o.EnvdAccessToken || l.pod.envs["A"] != "1" || l.pod.inits != 1 {
 		t.Errorf("%+v", l.pod)
 	}
-	var d sandboxDetail
+	var d wire.Detail
 	a := l.api(keyA, "GET", "/sandboxes/"+o.SandboxID, "")
 	a.into(t, &d)
-	if a.status != 200 || d.State != stateRunning || d.Metadata["user"] != "u1" || d.EnvdAccessToken != o.EnvdAccessToken || !d.EndAt.Equal(c.Expires()) || d.StartedAt.IsZero() {
+	if a.status != 200 || d.State != wire.StateRunning || d.Metadata["user"] != "u1" || d.EnvdAccessToken != o.EnvdAccessToken || !d.EndAt.Equal(c.Expires()) || d.StartedAt.IsZero() {
 		t.Errorf("%d %+v", a.status, d)
 	}
 	l.expect("timeout", l.api(keyA, "POST", "/sandboxes/"+o.SandboxID+"/timeout", `{"timeout":60}`), 204, "")
@@ -599,7 +599,7 @@ func TestList(t *testing.T) {
 	list := func(query string) (got []string, next string) {
 		t.Helper()
 		a := l.api(keyA, "GET", "/v2/sandboxes"+query, "")
-		var all []sandboxDetail
+		var all []wire.Detail
 		a.into(t, &all)
 		for _, d := range all {
 			got = append(got, d.SandboxID)
@@ -870,26 +870,6 @@ func TestSecret(t *testing.T) {
 	if _, err := New(o); err == nil || !strings.Contains(err.Error(), "namespace") {
 		t.Errorf("%v", err)
 	}
-}
-
-// FuzzAddress: whatever a request says, it names a sandbox by an id and a port, or none.
-func FuzzAddress(f *testing.F) {
-	f.Add("8080-"+strings.Repeat("a", wire.IDLength)+".boxes.test", "", "")
-	f.Add("boxes.test:1", strings.Repeat("a", wire.IDLength), "80")
-	f.Add("[::1]:80", "..", "-1")
-	f.Fuzz(func(t *testing.T, host, id, port string) {
-		r := &http.Request{Host: host, Header: http.Header{}}
-		if id != "" {
-			r.Header.Set("E2b-Sandbox-Id", id)
-		}
-		if port != "" {
-			r.Header.Set("E2b-Sandbox-Port", port)
-		}
-		a, err := addressOf(r, "boxes.test")
-		if err == nil && (a.id == "") != (a.port == 0) || a.id != "" && err == nil && !wire.IsID(a.id) {
-			t.Errorf("%+v", a)
-		}
-	})
 }
 
 // TestRights: packaging/kubernetes/gateway.yaml gives the gateway the rights that it uses, and no others.

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/actors/frontend/gateway/kube"
 )
 
@@ -43,7 +44,7 @@ func (g *Gateway) podAddress(c kube.Claim) (string, bool) {
 func (g *Gateway) initialise(ctx context.Context, c kube.Claim, envs map[string]string) error {
 	address, ok := g.podAddress(c)
 	if !ok {
-		return fail(statusGone, "the sandbox has no pod")
+		return wire.Fail(wire.StatusGone, "the sandbox has no pod")
 	}
 	token := g.token(forEnvd, c.Metadata.Namespace, c.Metadata.Name)
 	body, err := json.Marshal(map[string]any{"accessToken": token, "envVars": envs})
@@ -61,7 +62,7 @@ func (g *Gateway) initialise(ctx context.Context, c kube.Claim, envs map[string]
 			return nil
 		case err == nil && status != http.StatusBadGateway && status != http.StatusServiceUnavailable:
 			g.o.Logger.Warn("a pod does not take its token", "namespace", c.Metadata.Namespace, "claim", c.Metadata.Name, "status", status)
-			return fail(statusGone, "the sandbox's pod does not take its token (it answers %d): is it one of this program's, and has nobody had it before?", status)
+			return wire.Fail(wire.StatusGone, "the sandbox's pod does not take its token (it answers %d): is it one of this program's, and has nobody had it before?", status)
 		case err == nil:
 			err = fmt.Errorf("it answers %d", status)
 		}
@@ -69,7 +70,7 @@ func (g *Gateway) initialise(ctx context.Context, c kube.Claim, envs map[string]
 			if !errors.Is(cause, context.DeadlineExceeded) {
 				return cause
 			}
-			return fail(http.StatusGatewayTimeout, "the sandbox's pod is ready, but does not answer at port %d: %s", g.o.PodPort, err)
+			return wire.Fail(http.StatusGatewayTimeout, "the sandbox's pod is ready, but does not answer at port %d: %s", g.o.PodPort, err)
 		}
 	}
 }
@@ -93,43 +94,43 @@ func (g *Gateway) post(ctx context.Context, to, token string, body []byte) (stat
 }
 
 // pass passes a request on that names a sandbox.
-func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, a address) error {
+func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, a wire.Address) error {
 	c, ok := g.lookUp(r, a)
 	if !ok {
-		return fail(statusGone, "the sandbox was not found") // and nobody is told whether it is
+		return wire.Fail(wire.StatusGone, "the sandbox was not found") // and nobody is told whether it is
 	}
 	namespace, id := c.Metadata.Namespace, c.Metadata.Name
-	if a.port == EnvdPort {
+	if a.Port == EnvdPort {
 		signed := r.URL.Path == "/files" && r.URL.Query().Has("signature")
 		if !signed && !equal(r.Header.Get("X-Access-Token"), g.token(forEnvd, namespace, id)) {
 			if r.URL.Path != "/health" {
-				return fail(http.StatusUnauthorized, "the access token (X-Access-Token) is missing, or not this sandbox's")
+				return wire.Fail(http.StatusUnauthorized, "the access token (X-Access-Token) is missing, or not this sandbox's")
 			}
 			signed = true // everybody may ask whether it is there
 		}
-		return g.forward(w, r, c, a.port, !signed)
+		return g.forward(w, r, c, a.Port, !signed)
 	}
 	if private(c) && !equal(r.Header.Get("E2b-Traffic-Access-Token"), g.token(forTraffic, namespace, id)) {
-		return fail(http.StatusForbidden, "the token for this sandbox's ports (E2b-Traffic-Access-Token) is missing or wrong")
+		return wire.Fail(http.StatusForbidden, "the token for this sandbox's ports (E2b-Traffic-Access-Token) is missing or wrong")
 	}
-	return g.forward(w, r, c, a.port, true)
+	return g.forward(w, r, c, a.Port, true)
 }
 
 // lookUp finds the claim that a request is for. The API server is asked for those alone who know the sandbox's token: this replica may not have heard of it yet.
-func (g *Gateway) lookUp(r *http.Request, a address) (kube.Claim, bool) {
+func (g *Gateway) lookUp(r *http.Request, a wire.Address) (kube.Claim, bool) {
 	for _, name := range g.namespaces() {
-		if c, ok := g.store(name).Get(a.id); ok {
+		if c, ok := g.store(name).Get(a.ID); ok {
 			c.Metadata.Namespace = name
 			return c, true
 		}
 	}
-	namespace, ok := g.namespaceOf(a.id, r.Header.Get("X-Access-Token"))
+	namespace, ok := g.namespaceOf(a.ID, r.Header.Get("X-Access-Token"))
 	if !ok {
 		return kube.Claim{}, false
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), syncTime)
 	defer cancel()
-	c, err := g.find(ctx, namespace, a.id)
+	c, err := g.find(ctx, namespace, a.ID)
 	c.Metadata.Namespace = namespace
 	return c, err == nil
 }
@@ -141,11 +142,11 @@ var outHeaders = [...]string{"X-Api-Key", "X-Access-Token", "E2b-Traffic-Access-
 // it was short enough to be kept.
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, c kube.Claim, port uint16, trusted bool) error {
 	if paused(c) {
-		return fail(statusGone, "the sandbox is paused: connect to it first")
+		return wire.Fail(wire.StatusGone, "the sandbox is paused: connect to it first")
 	}
 	host, ok := g.podAddress(c)
 	if !ok {
-		return fail(statusGone, "the sandbox has no pod now")
+		return wire.Fail(wire.StatusGone, "the sandbox has no pod now")
 	}
 	token := g.token(forEnvd, c.Metadata.Namespace, c.Metadata.Name)
 	proxy := httputil.ReverseProxy{
@@ -166,7 +167,7 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, c kube.Claim, 
 		ErrorLog: slog.NewLogLogger(g.o.Logger.Handler(), slog.LevelDebug),
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			g.o.Logger.Debug("a pod", "claim", c.Metadata.Name, "port", port, "err", err)
-			answerError(w, fail(statusGone, "the sandbox does not answer"))
+			answerError(w, wire.Fail(wire.StatusGone, "the sandbox does not answer"))
 		},
 	}
 	if trusted && port == EnvdPort { // what a program of the sandbox's says at another port is its own business

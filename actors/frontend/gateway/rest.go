@@ -14,48 +14,6 @@ const (
 	// maxBody bounds a body of the REST API, and bodyPause how long a client may take for each part of it.
 	maxBody   = 1 << 20
 	bodyPause = 30 * time.Second
-	// defaultTimeout is how long a sandbox lives unless its client says so, and maxTimeout how long one may.
-	defaultTimeout = 300 * time.Second
-	maxTimeout     = 30 * 24 * time.Hour
-)
-
-// Objects of the REST API.
-type (
-	newSandbox struct {
-		TemplateID   string            `json:"templateID"`
-		Timeout      *int64            `json:"timeout"`
-		AutoPause    bool              `json:"autoPause"`
-		Metadata     map[string]string `json:"metadata"`
-		EnvVars      map[string]string `json:"envVars"`
-		Internet     *bool             `json:"allow_internet_access"`
-		Network      *network          `json:"network"`
-		VolumeMounts []any             `json:"volumeMounts"`
-		MCP          any               `json:"mcp"`
-		IAM          any               `json:"iam"`
-	}
-	network struct {
-		AllowPublicTraffic *bool          `json:"allowPublicTraffic"`
-		AllowOut           []string       `json:"allowOut"`
-		DenyOut            []string       `json:"denyOut"`
-		Rules              map[string]any `json:"rules"`
-		EgressProxy        any            `json:"egressProxy"`
-		MaskRequestHost    string         `json:"maskRequestHost"`
-	}
-	sandboxDetail struct {
-		SandboxID       string            `json:"sandboxID"`
-		TemplateID      string            `json:"templateID"`
-		ClientID        string            `json:"clientID"`
-		EnvdVersion     string            `json:"envdVersion"`
-		EnvdAccessToken string            `json:"envdAccessToken,omitempty"`
-		Domain          *string           `json:"domain,omitempty"`
-		StartedAt       time.Time         `json:"startedAt"`
-		EndAt           time.Time         `json:"endAt"`
-		State           string            `json:"state"`
-		CPUCount        int               `json:"cpuCount"`
-		MemoryMB        int64             `json:"memoryMB"`
-		DiskSizeMB      int64             `json:"diskSizeMB"`
-		Metadata        map[string]string `json:"metadata"`
-	}
 )
 
 // call is a request of a tenant's.
@@ -108,7 +66,7 @@ func (g *Gateway) routes() http.Handler {
 		"/v2/templates/":                 missing("templates are SandboxWarmPools of the cluster, and are not built here"),
 		"/v3/templates":                  missing("templates are SandboxWarmPools of the cluster, and are not built here"),
 		"/": func(call) error {
-			return fail(http.StatusNotFound, "there is no such request; commands and files are asked for with the header E2b-Sandbox-Id")
+			return wire.Fail(http.StatusNotFound, "there is no such request; commands and files are asked for with the header E2b-Sandbox-Id")
 		},
 	} {
 		m.HandleFunc(pattern, g.authorized(f))
@@ -118,14 +76,14 @@ func (g *Gateway) routes() http.Handler {
 	access := g.o.Access
 	access.Methods, access.Headers = []string{"GET", "POST", "DELETE"}, []string{"Content-Type", "X-API-Key"}
 	access.Refuse = func(w http.ResponseWriter, _ *http.Request, status int, text string) {
-		answerError(w, fail(status, "%s", text))
+		answerError(w, wire.Fail(status, "%s", text))
 	}
 	return access.Handler(m)
 }
 
 // missing answers what is left out.
 func missing(why string) func(call) error {
-	return func(call) error { return fail(http.StatusNotImplemented, "%s", why) }
+	return func(call) error { return wire.Fail(http.StatusNotImplemented, "%s", why) }
 }
 
 // authorized finds out whose request it is.
@@ -133,7 +91,7 @@ func (g *Gateway) authorized(f func(call) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		key, ok := g.o.Keys.Find(r.Header.Get("X-Api-Key"))
 		if !ok || !isLabel(key.Name) {
-			answerError(w, fail(http.StatusUnauthorized, "the API key (X-API-Key) is missing, or none of this gateway's"))
+			answerError(w, wire.Fail(http.StatusUnauthorized, "the API key (X-API-Key) is missing, or none of this gateway's"))
 			return
 		}
 		r.Body = web.Body(w, r, maxBody, bodyPause)
@@ -148,7 +106,7 @@ func (g *Gateway) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()
 	if g.ending.Load() {
-		answerError(w, fail(http.StatusServiceUnavailable, "the gateway is ending"))
+		answerError(w, wire.Fail(http.StatusServiceUnavailable, "the gateway is ending"))
 		return
 	}
 	names := g.namespaces()
@@ -162,18 +120,7 @@ func (g *Gateway) ready(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	answerError(w, fail(http.StatusServiceUnavailable, "the cluster has not told yet which sandboxes there are"))
-}
-
-// timeout reads how long a sandbox shall live.
-func timeout(seconds *int64) (time.Duration, error) {
-	if seconds == nil {
-		return defaultTimeout, nil
-	}
-	if *seconds < 0 || *seconds > int64(maxTimeout/time.Second) {
-		return 0, fail(http.StatusBadRequest, "timeout: it has to be 0 to %d seconds", int64(maxTimeout/time.Second))
-	}
-	return time.Duration(*seconds) * time.Second, nil
+	answerError(w, wire.Fail(http.StatusServiceUnavailable, "the cluster has not told yet which sandboxes there are"))
 }
 
 func (g *Gateway) domain() *string {
@@ -195,16 +142,16 @@ func (g *Gateway) object(c kube.Claim) wire.Sandbox {
 }
 
 // describe is what a client is told of a sandbox that it asks about. What the pod may take is the template's to say.
-func (g *Gateway) describe(c kube.Claim) sandboxDetail {
-	d := sandboxDetail{
+func (g *Gateway) describe(c kube.Claim) wire.Detail {
+	d := wire.Detail{
 		SandboxID: c.Metadata.Name, TemplateID: c.Spec.WarmPoolRef.Name, ClientID: wire.ClientID, EnvdVersion: wire.EnvdVersion, StartedAt: c.Metadata.Created.UTC(), EndAt: c.Expires().UTC(),
-		State: stateRunning, Metadata: metadataOf(c),
+		State: wire.StateRunning, Metadata: metadataOf(c),
 	}
 	if paused(c) {
-		d.State = statePaused
+		d.State = wire.StatePaused
 	}
 	if d.EndAt.IsZero() {
-		d.EndAt = g.o.Clock.Now().Add(maxTimeout).UTC() // a paused one has no end, and clients want one
+		d.EndAt = g.o.Clock.Now().Add(wire.MaxTimeout).UTC() // a paused one has no end, and clients want one
 	}
 	return d
 }
@@ -217,7 +164,7 @@ func (g *Gateway) detail(q call) error {
 	}
 	d := g.describe(c)
 	d.EnvdAccessToken, d.Domain = g.token(forEnvd, q.namespace, q.id), g.domain()
-	answer(q.w, http.StatusOK, d)
+	wire.Answer(q.w, http.StatusOK, d)
 	return nil
 }
 
@@ -248,19 +195,19 @@ func (g *Gateway) setTimeout(q call) error {
 	var m struct {
 		Timeout *int64 `json:"timeout"`
 	}
-	if err := read(q.r, &m); err != nil {
+	if err := wire.Read(q.r, &m); err != nil {
 		return err
 	}
 	if m.Timeout == nil {
-		return fail(http.StatusBadRequest, "timeout: it is missing")
+		return wire.Fail(http.StatusBadRequest, "timeout: it is missing")
 	}
-	life, err := timeout(m.Timeout)
+	life, err := wire.Timeout(m.Timeout)
 	if err != nil {
 		return err
 	}
 	if _, err := g.change(q.ctx, q.namespace, q.id, func(c kube.Claim) (map[string]any, error) {
 		if paused(c) {
-			return nil, fail(http.StatusConflict, "the sandbox is paused: connect to it first")
+			return nil, wire.Fail(http.StatusConflict, "the sandbox is paused: connect to it first")
 		}
 		return expires(g.o.Clock.Now().Add(life)), nil
 	}); err != nil {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,8 +23,7 @@ const (
 )
 
 const (
-	stateRunning, statePaused = "running", "paused"
-	modeRunning, modeSuspend  = "Running", "Suspended"
+	modeRunning, modeSuspend = "Running", "Suspended"
 	// changeTime is how long the gateway tries to change a claim while the API server is away.
 	changeTime = 30 * time.Second
 	// maxMetadata bounds what a client says of a sandbox, as JSON: all annotations of an object have 256 KiB.
@@ -43,48 +43,38 @@ func metadataOf(c kube.Claim) map[string]string {
 }
 
 // unsupported says what of a new sandbox cannot be had.
-func (n *newSandbox) unsupported() error {
+func unsupported(n wire.NewSandbox) error {
 	switch {
-	case len(n.VolumeMounts) > 0:
-		return fail(http.StatusNotImplemented, "volumeMounts: the template says which volumes there are")
-	case n.MCP != nil:
-		return fail(http.StatusNotImplemented, "mcp: there is no gateway of MCP servers")
-	case n.IAM != nil:
-		return fail(http.StatusNotImplemented, "iam: there are no tokens of workloads")
 	case n.AutoPause:
-		return fail(http.StatusNotImplemented, "autoPause: a claim that is over is deleted; pause it before")
-	case n.Internet != nil && !*n.Internet:
-		return fail(http.StatusNotImplemented, "allow_internet_access: the cluster's NetworkPolicy says what sandboxes reach")
-	case n.Network != nil && (len(n.Network.AllowOut) > 0 || len(n.Network.DenyOut) > 0 || len(n.Network.Rules) > 0 || n.Network.EgressProxy != nil || n.Network.MaskRequestHost != ""):
-		return fail(http.StatusNotImplemented, "network: the cluster's NetworkPolicy says what sandboxes reach; only allowPublicTraffic can be asked for")
+		return wire.Fail(http.StatusNotImplemented, "autoPause: a claim that is over is deleted; pause it before")
+	case n.Offline():
+		return wire.Fail(http.StatusNotImplemented, "allow_internet_access: the cluster's NetworkPolicy says what sandboxes reach")
 	}
-	return nil
+	return n.Unsupported("the cluster's NetworkPolicy says what sandboxes reach; only allowPublicTraffic can be asked for")
 }
 
 // claim makes what is to be created.
-func (g *Gateway) claim(namespace string, n newSandbox) (c kube.Claim, err error) {
-	if err := n.unsupported(); err != nil {
+func (g *Gateway) claim(namespace string, n wire.NewSandbox) (c kube.Claim, err error) {
+	if err := unsupported(n); err != nil {
 		return c, err
 	}
-	if n.TemplateID == "" {
-		n.TemplateID = "base" // the SDK's
-	}
+	n.TemplateID = cmp.Or(n.TemplateID, wire.BaseTemplate)
 	if !isName(n.TemplateID) {
-		return c, fail(http.StatusBadRequest, "templateID: %s is no name of a SandboxWarmPool", frontend.Short([]byte(frontend.Valid(n.TemplateID))))
+		return c, wire.Fail(http.StatusBadRequest, "templateID: %s is no name of a SandboxWarmPool", frontend.Short([]byte(frontend.Valid(n.TemplateID))))
 	}
-	life, err := timeout(n.Timeout)
+	life, err := wire.Timeout(n.Timeout)
 	if err != nil {
 		return c, err
 	}
 	if _, err := frontend.Environ(nil, n.EnvVars); err != nil {
-		return c, fail(http.StatusBadRequest, "envVars: %s", err)
+		return c, wire.Fail(http.StatusBadRequest, "envVars: %s", err)
 	}
 	if n.Metadata == nil {
 		n.Metadata = map[string]string{}
 	}
 	metadata, err := json.Marshal(n.Metadata)
 	if err != nil || len(metadata) > maxMetadata {
-		return c, fail(http.StatusBadRequest, "metadata: it has more than %d bytes", maxMetadata)
+		return c, wire.Fail(http.StatusBadRequest, "metadata: it has more than %d bytes", maxMetadata)
 	}
 	end := g.o.Clock.Now().Add(life).UTC().Truncate(time.Second)
 	c = kube.Claim{
@@ -94,7 +84,7 @@ func (g *Gateway) claim(namespace string, n newSandbox) (c kube.Claim, err error
 		},
 		Spec: kube.ClaimSpec{WarmPoolRef: kube.Ref{Name: n.TemplateID}, Lifecycle: &kube.Lifecycle{ShutdownTime: &end, ShutdownPolicy: "Delete"}},
 	}
-	if n.Network != nil && n.Network.AllowPublicTraffic != nil && !*n.Network.AllowPublicTraffic {
+	if n.Private() {
 		c.Metadata.Annotations[privateNote] = "true"
 	}
 	return c, nil
@@ -102,8 +92,8 @@ func (g *Gateway) claim(namespace string, n newSandbox) (c kube.Claim, err error
 
 // create makes a sandbox, and waits until it answers. If it does not, nothing of it is left.
 func (g *Gateway) create(q call) error {
-	var n newSandbox
-	if err := read(q.r, &n); err != nil {
+	var n wire.NewSandbox
+	if err := wire.Read(q.r, &n); err != nil {
 		return err
 	}
 	want, err := g.claim(q.namespace, n)
@@ -127,7 +117,7 @@ func (g *Gateway) create(q call) error {
 		g.abandon(q.ctx, want)
 		return err
 	}
-	answer(q.w, http.StatusCreated, g.object(claim))
+	wire.Answer(q.w, http.StatusCreated, g.object(claim))
 	return nil
 }
 
@@ -137,7 +127,7 @@ func (g *Gateway) begin() (end func(), err error) {
 	case g.pending <- struct{}{}:
 		return func() { <-g.pending }, nil
 	default:
-		return nil, fail(http.StatusTooManyRequests, "%d sandboxes are being started: try again", maxPending)
+		return nil, wire.Fail(http.StatusTooManyRequests, "%d sandboxes are being started: try again", maxPending)
 	}
 }
 
@@ -148,13 +138,13 @@ func (g *Gateway) claimed(ctx context.Context, want kube.Claim) (got kube.Claim,
 		var err error
 		if got, err = g.o.Kube.CreateClaim(ctx, namespace, want); kube.Code(err) == http.StatusConflict {
 			if got, err = g.o.Kube.Claim(ctx, namespace, want.Metadata.Name); err == nil && got.Metadata.Annotations[requestNote] != want.Metadata.Annotations[requestNote] {
-				return fail(http.StatusConflict, "the id is taken: try again")
+				return wire.Fail(http.StatusConflict, "the id is taken: try again")
 			}
 		}
 		return err
 	})
 	if kube.Code(err) == http.StatusNotFound {
-		return got, fail(http.StatusServiceUnavailable, "the namespace of this key, or agent-sandbox, is not in the cluster")
+		return got, wire.Fail(http.StatusServiceUnavailable, "the namespace of this key, or agent-sandbox, is not in the cluster")
 	}
 	if err != nil {
 		return got, g.cluster(err)
@@ -189,7 +179,7 @@ func hopeless(reason string) int {
 	case "ClaimExpired", "SandboxExpired":
 		return http.StatusConflict
 	case "PodFailed", "PodSucceeded":
-		return statusGone
+		return wire.StatusGone
 	}
 	return 0
 }
@@ -202,14 +192,14 @@ func (g *Gateway) started(ctx context.Context, seen kube.Claim, envs map[string]
 			return true, nil
 		}
 		if status := hopeless(why.Reason); status != 0 && why.Status == "False" {
-			return false, fail(status, "the sandbox does not start: %s: %s", why.Reason, why.Message)
+			return false, wire.Fail(status, "the sandbox does not start: %s: %s", why.Reason, why.Message)
 		}
 		return false, nil
 	})
 	claim.Metadata.Namespace = seen.Metadata.Namespace
 	switch {
 	case errors.Is(err, kube.ErrGone):
-		return claim, fail(http.StatusConflict, "the sandbox was deleted by somebody else before it was ready")
+		return claim, wire.Fail(http.StatusConflict, "the sandbox was deleted by somebody else before it was ready")
 	case errors.Is(err, context.DeadlineExceeded):
 		return claim, g.late(ctx, claim)
 	case err != nil:
@@ -258,7 +248,7 @@ func (g *Gateway) late(ctx context.Context, c kube.Claim) error {
 	if last.Reason != "" {
 		text += "; " + last.Reason + ": " + last.Message
 	}
-	return fail(http.StatusGatewayTimeout, "the sandbox was not ready within %v: %s", g.o.Ready, text)
+	return wire.Fail(http.StatusGatewayTimeout, "the sandbox was not ready within %v: %s", g.o.Ready, text)
 }
 
 // change changes a claim of a tenant's, also if the API server is away for a while.
@@ -305,7 +295,7 @@ func note(patch map[string]any, name string, value any) map[string]any {
 // setMode tells a claim's Sandbox whether to have a pod.
 func (g *Gateway) setMode(ctx context.Context, c kube.Claim, mode string) error {
 	if c.Status.Sandbox.Name == "" {
-		return fail(http.StatusConflict, "the sandbox has not started yet: try again")
+		return wire.Fail(http.StatusConflict, "the sandbox has not started yet: try again")
 	}
 	ctx, cancel := kube.Within(ctx, g.o.Clock, changeTime)
 	defer cancel()
@@ -332,11 +322,11 @@ func (g *Gateway) pause(q call) error {
 		ready, _ := c.Ready()
 		switch {
 		case paused(c) && !ready:
-			return nil, fail(http.StatusConflict, "the sandbox is paused already")
+			return nil, wire.Fail(http.StatusConflict, "the sandbox is paused already")
 		case paused(c):
 			return nil, nil
 		case c.Status.Sandbox.Name == "":
-			return nil, fail(http.StatusConflict, "the sandbox has not started yet: try again")
+			return nil, wire.Fail(http.StatusConflict, "the sandbox has not started yet: try again")
 		}
 		return note(expires(time.Time{}), pausedNote, "true"), nil
 	})
@@ -356,7 +346,7 @@ func (g *Gateway) pause(q call) error {
 	case errors.Is(err, kube.ErrGone):
 		return notFound(q.id)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fail(http.StatusGatewayTimeout, "the sandbox's pod has not ended within %v: it will be paused then", g.o.Ready)
+		return wire.Fail(http.StatusGatewayTimeout, "the sandbox's pod has not ended within %v: it will be paused then", g.o.Ready)
 	case err != nil:
 		return err
 	}
@@ -369,10 +359,10 @@ func (g *Gateway) connect(q call) error {
 	var m struct {
 		Timeout *int64 `json:"timeout"`
 	}
-	if err := read(q.r, &m); err != nil {
+	if err := wire.Read(q.r, &m); err != nil {
 		return err
 	}
-	life, err := timeout(m.Timeout)
+	life, err := wire.Timeout(m.Timeout)
 	if err != nil {
 		return err
 	}
@@ -407,6 +397,6 @@ func (g *Gateway) connect(q call) error {
 	if was {
 		status = http.StatusCreated
 	}
-	answer(q.w, status, g.object(c))
+	wire.Answer(q.w, status, g.object(c))
 	return nil
 }

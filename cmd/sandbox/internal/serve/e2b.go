@@ -15,6 +15,7 @@ import (
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/e2b"
+	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
@@ -154,7 +155,7 @@ func templates(list []string) (map[string]string, error) {
 	all := map[string]string{}
 	for _, text := range list {
 		name, dir, ok := strings.Cut(text, "=")
-		if !ok || name == "" || dir == "" || !e2b.ValidName(name) {
+		if !ok || name == "" || dir == "" || !wire.ValidName(name) {
 			return nil, console.Usagef("--template %q: write NAME=DIR; a name has letters, digits, '.', '_' and '-'", text)
 		}
 		dir, err := filepath.Abs(dir)
