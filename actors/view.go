@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -50,6 +51,15 @@ func insidePath(op, p string) (paths.Text, error) {
 // caller starts the program inside.
 func (s *Session) caller() *paths.Caller {
 	return &paths.Caller{Exec: s.startCommand, Number: func() int64 { return s.commands.Add(1) }}
+}
+
+// device is that of the working folder in which a path lies by its text, for files that the program inside lends us; 0: they are not lent. Only where it is a process of this host can it.
+func (s *Session) device(p paths.Text) uint64 {
+	w := s.folderOf(string(p))
+	if _, here := s.slot.Guest().(hypervisor.Housed); w == nil || !here {
+		return 0
+	}
+	return paths.DeviceOf(w.Root.FD())
 }
 
 // look asks for what changes nothing.
@@ -140,32 +150,72 @@ func (s *Session) ReadPath(ctx context.Context, r api.ReadPathRequest, out io.Wr
 	if r.Offset < 0 || r.Limit < 0 {
 		return &fs.PathError{Op: paths.OpRead, Path: r.Path, Err: fs.ErrInvalid}
 	}
-	to := &limited{out: out, left: r.Limit, bounded: r.Limit > 0}
-	_, err := s.look(ctx, paths.Request{Op: paths.OpRead, Path: paths.Text(r.Path), Offset: r.Offset, Length: r.Limit}, paths.Handlers{
-		Data: to,
+	clean := path.Clean(r.Path)
+	q := paths.Request{Op: paths.OpRead, Path: paths.Text(r.Path), Offset: r.Offset, Length: r.Limit}
+	to := &extent{out: out}
+	var lent *os.File
+	_, err := s.look(ctx, q, paths.Handlers{
+		Data: to, Device: s.device(paths.Text(clean)), Lent: func(f *os.File) { lent = f },
 		Ready: func(reply paths.Reply) error {
+			if reply.Info == nil {
+				return fmt.Errorf("%w: it does not say what file it is", paths.ErrGuest)
+			}
+			to.left, to.all = q.Extent(reply.Info.Size)
 			if r.Open == nil {
 				return nil
 			}
-			return r.Open(pathInfo(path.Clean(r.Path), reply.Info))
+			return r.Open(pathInfo(clean, reply.Info))
 		},
 	})
+	if lent != nil {
+		defer lent.Close()
+		if err == nil {
+			err = to.copy(ctx, lent, r.Offset)
+		}
+	}
+	if err == nil && !to.all && to.left > 0 {
+		err = &fs.PathError{Op: paths.OpRead, Path: r.Path, Err: fmt.Errorf("%w: it has become shorter meanwhile", io.ErrUnexpectedEOF)}
+	}
 	return err
 }
 
-// limited passes on no more than was asked for.
-type limited struct {
-	out     io.Writer
-	left    int64
-	bounded bool
+// extent passes on as much of a file as was said there would be.
+type extent struct {
+	out  io.Writer
+	left int64
+	all  bool // there is no saying
 }
 
-func (l *limited) Write(b []byte) (int, error) {
-	if l.bounded && int64(len(b)) > l.left {
+func (e *extent) Write(b []byte) (int, error) {
+	if !e.all && int64(len(b)) > e.left {
 		return 0, fmt.Errorf("%w: more than was asked for", paths.ErrGuest)
 	}
-	l.left -= int64(len(b))
-	return l.out.Write(b)
+	e.left -= int64(len(b))
+	return e.out.Write(b)
+}
+
+// lentPiece is how much of a file that was lent to us is copied before it is looked whether somebody still wants it, in bytes.
+const lentPiece = 4 << 20
+
+// copy passes on a file itself: where out can take files, the kernel does it without us.
+func (e *extent) copy(ctx context.Context, f *os.File, offset int64) error {
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return err
+	}
+	for e.left > 0 {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n, err := io.CopyN(e.out, f, min(e.left, lentPiece))
+		e.left -= n
+		if errors.Is(err, io.EOF) {
+			return nil // it is too short
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // WatchPath implements [api.Viewer].

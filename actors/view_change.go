@@ -93,6 +93,9 @@ func (s *Session) change(ctx context.Context, c *changing) (change api.PathChang
 	if c.input != nil {
 		h.Input = func() io.Reader { return c.source() }
 	}
+	if c.spool.large() {
+		h.Device, h.Fill = s.device(c.request.Path), func(f *os.File) error { return c.spool.copy(c.ctx, f) }
+	}
 	reply, err := s.caller().Do(c.ctx, c.request, h, c.started)
 	if c.call != nil {
 		did := files.WriteResult{}
@@ -202,11 +205,14 @@ func (c *changing) keep(w *directory.Directory) error {
 // spool is a content that has come.
 type spool struct {
 	small bytes.Buffer
-	rest  *os.File // nil: there is no more
+	file  *os.File // nil: small is all of it; else all of it is here
 }
 
 // spoolMemory is how much of it is in memory, in bytes.
 const spoolMemory = 1 << 20
+
+// spoolBuffer is how much is read at a time of what is more, in bytes.
+const spoolBuffer = 256 << 10
 
 // newSpool reads all of in; what is not little it writes to a file without a name in dir.
 func newSpool(ctx context.Context, in io.Reader, dir string) (*spool, error) {
@@ -219,12 +225,14 @@ func newSpool(ctx context.Context, in io.Reader, dir string) (*spool, error) {
 		return s, err
 	}
 	var err error
-	if s.rest, err = unnamed(dir); err != nil {
+	if s.file, err = unnamed(dir); err != nil {
 		return s, fmt.Errorf("keep what is to be written: %w", err)
 	}
-	_, err = io.Copy(s.rest, in)
+	if _, err = s.small.WriteTo(s.file); err == nil {
+		_, err = io.CopyBuffer(struct{ io.Writer }{s.file}, in, make([]byte, spoolBuffer)) // the file would take less at a time
+	}
 	if err == nil {
-		_, err = s.rest.Seek(0, io.SeekStart)
+		_, err = s.file.Seek(0, io.SeekStart)
 	}
 	return s, err
 }
@@ -243,14 +251,32 @@ func (u *until) Read(b []byte) (int, error) {
 }
 
 func (s *spool) reader() io.Reader {
-	if s.rest == nil {
+	if s.file == nil {
 		return &s.small
 	}
-	return io.MultiReader(&s.small, s.rest)
+	return s.file
+}
+
+// large tells whether it is in a file.
+func (s *spool) large() bool { return s != nil && s.file != nil }
+
+// copy fills a file with it: within the kernel, and without copying, where the file systems can do that.
+func (s *spool) copy(ctx context.Context, to *os.File) error {
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if _, err := io.CopyN(to, s.file, lentPiece); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+	}
 }
 
 func (s *spool) close() {
-	if s != nil && s.rest != nil {
-		_ = s.rest.Close()
+	if s.large() {
+		_ = s.file.Close()
 	}
 }

@@ -47,7 +47,8 @@ type Viewer interface {
 	MovePath(ctx context.Context, r MovePathRequest) (PathChange, error)
 	// RemovePath removes a path, and what is in it. A symlink is removed itself. It is fs.ErrNotExist if there is nothing, and syscall.ENOTEMPTY without Recursive for a directory that is not empty. A working folder itself is not removed (fs.ErrInvalid).
 	RemovePath(ctx context.Context, r RemovePathRequest) (PathChange, error)
-	// ReadPath writes a regular file, or a part of it, to out, as it is read; anything else is [ErrNotRegular] (a directory: syscall.EISDIR). r.Open is told what it is before the first byte.
+	// ReadPath writes a regular file, or a part of it, to out, as it is read; anything else is [ErrNotRegular] (a directory: syscall.EISDIR). r.Open is told what it is before the first byte. As many bytes come as the file had then: one that
+	// becomes shorter meanwhile is an io.ErrUnexpectedEOF. A file that says that it has none (those of the proc file system) is read to its end. An out that is an io.ReaderFrom may be given the file itself.
 	ReadPath(ctx context.Context, r ReadPathRequest, out io.Writer) error
 	// WritePath makes a file with all that in gives, or replaces one, at once: who looks sees the old one or the new one, and a failure, of in as well, leaves the old one. Missing directories above it are made. A file that is replaced
 	// keeps its mode and is another inode; a symlink at the end is followed, and stays. Nothing is held in memory but a buffer. The content for a working folder is first kept beside its undo log, so that

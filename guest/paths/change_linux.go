@@ -175,11 +175,26 @@ func (s *server) receive(p string, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	err = s.fill(f)
+	if s.req.Lend != 0 {
+		err = s.offer(f)
+	}
+	if err == nil {
+		err = s.fill(f)
+	}
 	if err == nil {
 		err = f.Chmod(mode)
 	}
 	return errors.Join(err, f.Close())
+}
+
+// offer lets the host fill the file itself, if that can be.
+func (s *server) offer(f *os.File) error {
+	if s.lends(f) {
+		if lent, err := s.lend(FrameTake, &Reply{}, f); lent || err != nil {
+			return err
+		}
+	}
+	return WriteJSON(s.out, FrameTake, &Reply{})
 }
 
 func (s *server) fill(f *os.File) error {

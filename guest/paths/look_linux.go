@@ -158,18 +158,25 @@ func (s *server) read() (*Reply, error) {
 		return nil, err
 	}
 	i := s.info(p, st)
-	if err := WriteJSON(s.out, FrameReady, &Reply{Real: s.outside(p), Info: &i}); err != nil {
+	r := &Reply{Real: s.outside(p), Info: &i}
+	if st.Size() > DataFrame && s.lends(f) {
+		if lent, err := s.lend(FrameReady, r, f); lent || err != nil {
+			return &Reply{}, err
+		}
+		r.Lent = false
+	}
+	if err := WriteJSON(s.out, FrameReady, r); err != nil {
 		return nil, err
 	}
 	s.attend()
-	var in io.Reader = f
 	if s.req.Offset > 0 {
 		if _, err := f.Seek(s.req.Offset, io.SeekStart); err != nil {
 			return nil, err
 		}
 	}
-	if s.req.Length > 0 {
-		in = io.LimitReader(f, s.req.Length)
+	var in io.Reader = f
+	if n, all := s.req.Extent(st.Size()); !all {
+		in = io.LimitReader(f, n)
 	}
 	_, err = Copy(s.out, in, s.stopped)
 	return &Reply{}, err

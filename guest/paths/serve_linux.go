@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,7 +39,7 @@ var errGone = errors.New("the host has gone")
 type server struct {
 	o     Options
 	in    *Reader
-	out   io.Writer
+	out   *sender
 	req   Request
 	names names
 	ctx   context.Context // ends with what comes from the host
@@ -47,7 +48,7 @@ type server struct {
 
 // Serve answers the one request that comes, and returns when that was done, or what comes has ended. The error is about the wire; what the request comes to is in the answer.
 func Serve(in io.Reader, out io.Writer, o Options) error {
-	s := &server{o: o, in: NewReader(in), out: out}
+	s := &server{o: o, in: NewReader(in), out: &sender{w: out}}
 	s.ctx, s.gone = context.WithCancel(context.Background())
 	defer s.gone()
 	kind, payload, err := s.in.Next()
@@ -60,7 +61,9 @@ func Serve(in io.Reader, out io.Writer, o Options) error {
 	if err != nil {
 		return err
 	}
+	stop := s.alive()
 	r, err := s.serve()
+	stop()
 	if err != nil {
 		r = failure(err)
 	}
@@ -87,6 +90,28 @@ func (s *server) serve() (*Reply, error) {
 		return s.watch()
 	}
 	return nil, fmt.Errorf("%w: no such operation", unix.ENOSYS)
+}
+
+// alive says so until what it returns is called. A watch has nothing to do for long.
+func (s *server) alive() (stop func()) {
+	if s.req.Op == OpWatch {
+		return func() {}
+	}
+	ticker, over := time.NewTicker(AliveEvery), make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-ticker.C:
+				_ = Write(s.out, FrameAlive, nil) // who has gone is told nothing
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() {
+		ticker.Stop()
+		close(over)
+	}
 }
 
 // inside is where a path is.

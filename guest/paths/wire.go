@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/codeagent/sandbox/guest/control"
 )
@@ -16,6 +17,9 @@ const (
 	DataFrame = 128 << 10
 )
 
+// AliveEvery is how often the program says that it works, while it does. One that says nothing was stopped, by whoever else runs inside.
+const AliveEvery = 5 * time.Second
+
 // The kinds of frames.
 const (
 	FrameRequest = 'R'
@@ -25,6 +29,8 @@ const (
 	FrameReady   = 'I'
 	FrameList    = 'L'
 	FrameEvents  = 'W'
+	FrameTake    = 'T'
+	FrameAlive   = 'A'
 	FrameDone    = 'F'
 )
 
@@ -146,6 +152,24 @@ type Request struct {
 	Recursive bool `json:"recursive,omitempty"`
 	// move, write: nothing may be there.
 	New bool `json:"new,omitempty"`
+	// read, write: the file itself is lent to the host if it lies on this device (as [DeviceOf] has it); 0: it is not.
+	Lend uint64 `json:"lend,omitempty"`
+}
+
+// Extent is how many bytes a read is to give of a file that has size bytes. Files that say that they have none, as those of the proc file system, are read to their end: then all is true. What is written to a file after it was opened is not
+// waited for.
+func (r *Request) Extent(size int64) (n int64, all bool) {
+	if size == 0 && r.Length == 0 {
+		return 0, true
+	}
+	if size == 0 {
+		return r.Length, false
+	}
+	n = max(0, size-r.Offset)
+	if r.Length > 0 {
+		n = min(n, r.Length)
+	}
+	return n, false
 }
 
 // Info describes a file.
@@ -173,6 +197,8 @@ type Reply struct {
 	Info      *Info `json:"info,omitempty"`
 	Existed   bool  `json:"existed,omitempty"`
 	Truncated bool  `json:"truncated,omitempty"`
+	// Lent: with this comes a descriptor of the file, to be read, or to be filled.
+	Lent bool `json:"lent,omitempty"`
 	// Errno is the name of the error that ended it, as "ENOENT"; Error says more, for people. Regular: it is no regular file.
 	Errno     string `json:"errno,omitempty"`
 	Error     Text   `json:"error,omitempty"`

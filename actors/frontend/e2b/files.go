@@ -11,7 +11,6 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
@@ -76,11 +75,12 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	begun := false
-	out := &paced{w: w, rc: http.NewResponseController(w)}
 	err = p.live.ReadPath(ctx, api.ReadPathRequest{Path: abs, Open: func(i api.PathInfo) error {
 		h := w.Header()
 		h.Set("Content-Type", "application/octet-stream")
-		h.Set("Content-Length", strconv.FormatInt(i.Size, 10))
+		if i.Size > 0 { // or it does not say: files of the proc file system
+			h.Set("Content-Length", strconv.FormatInt(i.Size, 10))
+		}
 		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": frontend.Valid(path.Base(abs))}))
 		h.Set("Last-Modified", i.ModTime.UTC().Format(http.TimeFormat))
 		begun = true
@@ -89,7 +89,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 		}
 		w.WriteHeader(http.StatusOK)
 		return nil
-	}}, out)
+	}}, w)
 	switch {
 	case errors.Is(err, errHead):
 		return nil
@@ -101,18 +101,6 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 }
 
 var errHead = errors.New("only the head is wanted")
-
-// paced is an answer that has to be taken.
-type paced struct {
-	w  io.Writer
-	rc *http.ResponseController
-}
-
-// Write implements [io.Writer].
-func (p *paced) Write(b []byte) (int, error) {
-	_ = p.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // a recorder of a test has none
-	return p.w.Write(b)
-}
 
 // upload writes files.
 func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {

@@ -1,6 +1,7 @@
 package inside
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -276,6 +277,69 @@ func TestLarge(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A large file that is replaced is put back by an undo as it was; a part of it is what it should be.
+func TestLargeReplaced(t *testing.T) {
+	everywhere(t, func(l *lab) {
+		path := filepath.Join(l.work, "large")
+		must(t, os.WriteFile(path, bytes.Repeat([]byte("before"), 1<<19), 0o640))
+		before := treesnap.MustTake(t, l.work)
+		for _, size := range []int64{5<<20 + 7, 2 << 20} {
+			c, err := l.WritePath(t.Context(), api.WritePathRequest{Path: path}, io.LimitReader(&counting{}, size))
+			if err != nil || !c.Existed || c.Size != size || c.Mode != 0o640 || c.Step == 0 {
+				t.Fatalf("%+v, %v", c, err)
+			}
+		}
+		to := &counting{t: t, n: 1 << 20}
+		if err := l.ReadPath(t.Context(), api.ReadPathRequest{Path: path, Offset: 1 << 20, Limit: 4 << 10}, to); err != nil || to.n != 1<<20+4<<10 {
+			t.Errorf("up to %d, %v", to.n, err)
+		}
+		if err := l.ReadPath(t.Context(), api.ReadPathRequest{Path: path, Offset: 3 << 20}, to); err != nil || to.n != 1<<20+4<<10 {
+			t.Errorf("behind the end: up to %d, %v", to.n, err)
+		}
+		_, err := l.Undo(t.Context(), api.UndoRequest{Count: 2})
+		must(t, err)
+		treesnap.AssertEqual(t, before, treesnap.MustTake(t, l.work))
+	})
+}
+
+// A file that becomes shorter while it is read is an error, and of one that becomes longer comes what there was.
+func TestWhileItChanges(t *testing.T) {
+	everywhere(t, func(l *lab) {
+		path := filepath.Join(l.work, "changes")
+		for size, want := range map[int64]error{1 << 20: io.ErrUnexpectedEOF, 40 << 20: nil} {
+			must(t, os.WriteFile(path, make([]byte, 32<<20), 0o644))
+			to := &changing{change: func() error { return os.Truncate(path, size) }}
+			if err := l.ReadPath(t.Context(), api.ReadPathRequest{Path: path}, to); !errors.Is(err, want) || want == nil && to.n != 32<<20 {
+				t.Errorf("%d bytes meanwhile: %d, %v", size, to.n, err)
+			}
+		}
+		if l.isolation != "none" { // it has the host's
+			var b bytes.Buffer
+			opened := int64(-1)
+			err := l.ReadPath(t.Context(), api.ReadPathRequest{Path: "/proc/self/status", Open: func(i api.PathInfo) error { opened = i.Size; return nil }}, &b)
+			if err != nil || opened != 0 || !strings.Contains(b.String(), "Pid:") {
+				t.Errorf("%d, %q, %v", opened, b.String(), err)
+			}
+		}
+	})
+}
+
+// changing changes something when it gets the first bytes.
+type changing struct {
+	change func() error
+	n      int
+}
+
+func (c *changing) Write(b []byte) (int, error) {
+	if c.n == 0 {
+		if err := c.change(); err != nil {
+			return 0, err
+		}
+	}
+	c.n += len(b)
+	return len(b), nil
 }
 
 // counting is a stream in which each byte says where it is, about.
