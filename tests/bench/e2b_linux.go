@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,6 +29,7 @@ const (
 	e2bTransfer  = 100 << 20 // bytes
 	e2bFiles     = 10_000    // that are deleted
 	e2bSandboxes = 100       // at once
+	e2bClients   = 10        // that make and end them
 	e2bCommands  = 50        // of the SDK in each round
 	e2bGroup     = "e2b"
 )
@@ -326,26 +329,43 @@ func (s *e2bServer) undos(ctx context.Context, r *report.Report, rounds int) (er
 
 // many measures what idle sandboxes take, and their start and end.
 func (s *e2bServer) many(ctx context.Context, r *report.Report) error {
-	var boxes []e2bBox
-	begin := time.Now()
-	for range e2bSandboxes {
-		box, err := s.create(ctx)
+	for _, clients := range []int{1, e2bClients} {
+		boxes := make([]e2bBox, e2bSandboxes)
+		made, err := byClients(clients, func(i int) (err error) {
+			boxes[i], err = s.create(ctx)
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		boxes = append(boxes, box)
-	}
-	made := time.Since(begin)
-	kib := treePSS(s.cmd.Process.Pid)
-	begin = time.Now()
-	for _, box := range boxes {
-		if err := s.kill(ctx, box); err != nil {
+		if clients == 1 {
+			kib := treePSS(s.cmd.Process.Pid)
+			r.Value(e2bGroup, "an idle sandbox of 100, with its part of the server (Pss)", float64(kib)/e2bSandboxes/1024, "MiB", 40)
+		}
+		killed, err := byClients(clients, func(i int) error { return s.kill(ctx, boxes[i]) })
+		if err != nil {
 			return err
 		}
+		r.Note(e2bGroup, fmt.Sprintf("100 sandboxes, by %d at a time", clients), fmt.Sprintf("made in %.3g s, killed in %.3g s", made.Seconds(), killed.Seconds()))
 	}
-	r.Value(e2bGroup, "an idle sandbox of 100, with its part of the server (Pss)", float64(kib)/e2bSandboxes/1024, "MiB", 40)
-	r.Note(e2bGroup, "100 sandboxes", fmt.Sprintf("made in %.3g s, killed in %.3g s", made.Seconds(), time.Since(begin).Seconds()))
 	return nil
+}
+
+// byClients calls f for each of the sandboxes, by so many clients at the same time.
+func byClients(clients int, f func(i int) error) (time.Duration, error) {
+	var all sync.WaitGroup
+	var next atomic.Int64
+	errs := make([]error, clients)
+	begin := time.Now()
+	for c := range clients {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < e2bSandboxes && errs[c] == nil; i = int(next.Add(1)) - 1 {
+				errs[c] = f(i)
+			}
+		})
+	}
+	all.Wait()
+	return time.Since(begin), errors.Join(errs...)
 }
 
 // treePSS is the proportional memory, in KiB, of a process and all that has come of it: a child is counted with its own.

@@ -134,6 +134,51 @@ func TestSDK(t *testing.T) {
 	}
 }
 
+// call sends a request without a body, with a key.
+func (s *server) call(t *testing.T, method, path, key string) (int, []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, s.url+path, nil)
+	if err != nil {
+		t.Error(err)
+		return 0, nil
+	}
+	req.Header.Set("X-Api-Key", key)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Error(err)
+		return 0, nil
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return res.StatusCode, b
+}
+
+// TestAtOnce: sandboxes start at the same time, the first of a server too, and end so.
+func TestAtOnce(t *testing.T) {
+	s := serve(t)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			status, b := s.call(t, "POST", "/v2/sandboxes", "any")
+			var made struct{ SandboxID string }
+			if err := json.Unmarshal(b, &made); err != nil || status != http.StatusCreated {
+				t.Errorf("%d %s", status, b)
+				return
+			}
+			if status, b := s.call(t, "GET", "/sandboxes/"+made.SandboxID+"/history", "any"); status != http.StatusOK {
+				t.Errorf("%d %s", status, b)
+			}
+			if status, b := s.call(t, "DELETE", "/sandboxes/"+made.SandboxID, "any"); status != http.StatusNoContent {
+				t.Errorf("%d %s", status, b)
+			}
+		})
+	}
+	all.Wait()
+}
+
 // TestKeys: with keys a request needs one of them.
 func TestKeys(t *testing.T) {
 	key := "e2b_" + strings.Repeat("5", 40)
@@ -142,33 +187,15 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := serve(t, "--keys", path)
-	call := func(method, path, key string) (int, []byte) {
-		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, s.url+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("X-Api-Key", key)
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		b, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return res.StatusCode, b
-	}
-	if status, b := call("POST", "/v2/sandboxes", strings.Repeat("x", 20)); status != http.StatusUnauthorized {
+	if status, b := s.call(t, "POST", "/v2/sandboxes", strings.Repeat("x", 20)); status != http.StatusUnauthorized {
 		t.Errorf("another key: %d %s", status, b)
 	}
-	status, b := call("POST", "/v2/sandboxes", key)
+	status, b := s.call(t, "POST", "/v2/sandboxes", key)
 	var made struct{ SandboxID string }
 	if err := json.Unmarshal(b, &made); err != nil || status != http.StatusCreated {
 		t.Fatalf("%d %s", status, b)
 	}
-	if status, b := call("DELETE", "/sandboxes/"+made.SandboxID, key); status != http.StatusNoContent {
+	if status, b := s.call(t, "DELETE", "/sandboxes/"+made.SandboxID, key); status != http.StatusNoContent {
 		t.Errorf("%d %s", status, b)
 	}
 }

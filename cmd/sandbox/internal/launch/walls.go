@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/guest/nofile"
 )
 
-// Walls are what this process has put around itself for its sessions. Nothing takes them off again. The zero value is a process that has served none. It is not safe for
-// concurrent use.
+// Walls are what this process has put around itself for its sessions. Nothing takes them off again. The zero value is a process that has served none. It is safe for concurrent use.
 type Walls struct {
 	// Alone says that this process serves one session, and nothing else: it is kept from the files that this one does not need.
 	Alone bool
@@ -21,6 +21,7 @@ type Walls struct {
 	// Reads names files that this process reads again later: what lies in their directories stays readable. It is set before [Walls.Start].
 	Reads []string
 
+	mu    sync.RWMutex // held by a start for which a wall may be put up, and for reading by others
 	calls filtered
 	files confined
 }
@@ -40,11 +41,16 @@ func enoughFiles() error {
 }
 
 // Start starts a session, and puts around this process what its guest makes necessary. What an earlier session has put there may be in the way of this one: then the error says so, and wraps
-// [hypervisor.ErrUnavailable].
+// [hypervisor.ErrUnavailable]. Sessions start at the same time, but for those that need a wall which is not there yet: it goes up before the session, or behind it, and no other one is in the middle of its start then.
 func (w *Walls) Start(ctx context.Context, cfg api.Config, log *slog.Logger) (*actors.Session, error) {
 	if err := enoughFiles(); err != nil {
 		return nil, err
 	}
+	if s, done, err := w.startBehind(ctx, cfg); done {
+		return s, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if err := w.calls.lets(cfg); err != nil {
 		return nil, err
 	}
@@ -61,6 +67,20 @@ func (w *Walls) Start(ctx context.Context, cfg api.Config, log *slog.Logger) (*a
 		w.files.up(ctx, s, cfg, w.Reads, log)
 	}
 	return s, nil
+}
+
+// startBehind starts a session for which all walls are up; done is false if they are not.
+func (w *Walls) startBehind(ctx context.Context, cfg api.Config) (s *actors.Session, done bool, err error) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if w.Alone || !w.calls.settled(cfg) {
+		return nil, false, nil
+	}
+	if err := w.calls.lets(cfg); err != nil {
+		return nil, true, err
+	}
+	s, err = actors.Start(ctx, cfg)
+	return s, true, err
 }
 
 // Remove removes a file, also if the walls keep this process from its directory; then it is one of Removes. It is safe for concurrent use once Start has returned.

@@ -43,12 +43,17 @@ func (f *filtered) lets(cfg api.Config) error {
 	return nil
 }
 
+// settled reports whether the filter is as a session needs it, and nothing is to be loaded.
+func (f *filtered) settled(cfg api.Config) bool {
+	return !filters.Supported || cfg.Runtime.Name() == "none" || f.by != "" && f.debug == cfg.Debug && f.programs32bit == cfg.Programs32bit
+}
+
 // load keeps this process from system calls that no supervisor makes. A guest that is started beneath the filter would run both its own and this one at each call that is
 // not simply allowed, so that it comes after the start; but behind Landlock, where a thread of ours has a filter of its own from then on, it comes before. Without isolation
 // commands may do what the user may, so that there is none.
 func (f *filtered) load(cfg api.Config, started bool, log *slog.Logger) {
 	name := cfg.Runtime.Name()
-	if !filters.Supported || name == "none" || started == (name == "landlock") || f.by != "" && f.debug == cfg.Debug && f.programs32bit == cfg.Programs32bit {
+	if started == (name == "landlock") || f.settled(cfg) {
 		return
 	}
 	if err := filters.UntracedFilter(filters.Supervisor(cfg.Debug, cfg.Programs32bit)); err != nil {

@@ -17,6 +17,7 @@ func Restrain(*slog.Logger) {}
 type filtered struct{}
 
 func (*filtered) lets(api.Config) error               { return nil }
+func (*filtered) settled(api.Config) bool             { return true }
 func (*filtered) load(api.Config, bool, *slog.Logger) {}
 
 // confined has nothing to do here.

@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/codeagent/sandbox/actors"
@@ -93,9 +92,7 @@ type e2bServer struct {
 	root string
 
 	figures figures
-
-	mu    sync.Mutex // walls: one session starts at a time
-	walls launch.Walls
+	walls   launch.Walls
 }
 
 // options are the server's, as far as the flags say them.
@@ -292,8 +289,6 @@ func (s *e2bServer) launch(ctx context.Context, cfg api.Config) (api.Live, error
 	if err := s.conceal(&cfg); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	live, err := s.figures.start(ctx, &s.walls, cfg, s.Launcher.Log)
 	if err != nil {
 		return nil, err
