@@ -415,6 +415,9 @@ func LogsIn(log string) string { return directory.LogsIn(log) }
 // see [directory.LogIn].
 func LogIn(dir, workdir string) (string, error) { return directory.LogIn(dir, workdir) }
 
+// FrontendDir returns where a frontend keeps what belongs to a working folder, and nobody inside may read; see [directory.FrontendDir].
+func FrontendDir(workdir string) (string, error) { return directory.FrontendDir(workdir) }
+
 // HasHistory reports whether a folder whose log belongs into undoDir has one.
 func HasHistory(path, undoDir string) bool { return directory.HasHistory(path, undoDir) }
 

@@ -43,7 +43,14 @@ func LogIn(dir, workdir string) (string, error) {
 
 // MachineDir returns where the persistent machine of a session is kept whose
 // first working folder is workdir. Nothing is created.
-func MachineDir(workdir string) (string, error) {
+func MachineDir(workdir string) (string, error) { return stateOf("machines", workdir) }
+
+// FrontendDir returns where a frontend keeps what belongs to the working folder workdir, and nobody
+// inside may read. Nothing is created.
+func FrontendDir(workdir string) (string, error) { return stateOf("frontends", workdir) }
+
+// stateOf is a directory of ours for a folder, of a kind.
+func stateOf(kind, workdir string) (string, error) {
 	path, err := resolve(workdir)
 	if err != nil {
 		return "", err
@@ -52,7 +59,7 @@ func MachineDir(workdir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(state, "machines", keyed(path)), nil
+	return filepath.Join(state, kind, keyed(path)), nil
 }
 
 // keyed is a name for what belongs to a folder, which people recognise.

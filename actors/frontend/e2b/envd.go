@@ -3,7 +3,6 @@ package e2b
 import (
 	"context"
 	"io"
-	"maps"
 	"net/http"
 	"runtime"
 
@@ -249,9 +248,10 @@ func (s *Server) initialise(w http.ResponseWriter, r *http.Request) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	token := p.token
 	switch given := r.Header.Get("X-Access-Token"); {
 	case p.token == "" && s.o.Live != nil && len(m.Token) >= minKey && len(m.Token) <= maxToken:
-		p.token = m.Token
+		token = m.Token
 	case p.token == "" && m.Token != "":
 		return wire.Fail(http.StatusBadRequest, "accessToken: it has to have %d to %d characters", minKey, maxToken)
 	case p.token == "" && !p.open:
@@ -261,7 +261,10 @@ func (s *Server) initialise(w http.ResponseWriter, r *http.Request) error {
 	case p.token != "" && m.Token != "" && !same(m.Token, p.token):
 		return wire.Fail(http.StatusConflict, "this sandbox has its token already")
 	}
-	maps.Copy(p.added, m.Envs)
+	if err := s.setVariables(p, token, m.Envs); err != nil {
+		return err
+	}
+	p.token = token
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -223,6 +223,57 @@ func TestPod(t *testing.T) {
 	}
 }
 
+// TestKept: the variables that POST /init gives are there for the next server of the same folder, once it is given the same token; for no other.
+func TestKept(t *testing.T) {
+	dir := t.TempDir()
+	serve := func(token string) (r *rig, envs func() string) {
+		t.Helper()
+		r = newRig(t, func(o *Options) {
+			o.Root, o.Live, o.Remote, o.Kept, o.Token = "", &fake{id: "pod", dir: t.TempDir(), done: make(chan struct{})}, true, dir, token
+		})
+		return r, func() string { return string(r.call("GET", "/envs", nil, "X-Access-Token: "+oneKey).body) }
+	}
+	give := func(r *rig, body string, want int) {
+		t.Helper()
+		if a := r.call("POST", "/init", body, "X-Access-Token: "+oneKey); a.status != want {
+			t.Errorf("%s: %d %s", body, a.status, a.body)
+		}
+	}
+	r, envs := serve("")
+	give(r, `{"accessToken":"`+oneKey+`","envVars":{"A":"secret","B":"1"}}`, 204)
+	give(r, `{"envVars":{"B":"2"}}`, 204)
+	give(r, `{"envVars":{"L":"`+strings.Repeat("x", 100<<10)+`","M":"`+strings.Repeat("x", 100<<10)+`"}}`, 413)
+	if got := envs(); got != `{"A":"secret","B":"2"}` {
+		t.Errorf("%s", got)
+	}
+	if st, err := os.Stat(filepath.Join(dir, keptName)); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", st, err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, keptName)); err != nil || bytes.Contains(b, []byte(oneKey)) {
+		t.Errorf("%s, %v", b, err)
+	}
+	r, envs = serve("")
+	give(r, `{}`, 401)
+	give(r, `{"accessToken":"`+oneKey+`","envVars":{"B":"3"}}`, 204)
+	if got := envs(); got != `{"A":"secret","B":"3"}` {
+		t.Errorf("after a restart: %s", got)
+	}
+	if _, envs = serve(oneKey); envs() != `{"A":"secret","B":"3"}` {
+		t.Errorf("with the token from a file: %s", envs())
+	}
+	r, _ = serve("")
+	give(r, `{"accessToken":"`+otherKey+`"}`, 204)
+	if got := string(r.call("GET", "/envs", nil, "X-Access-Token: "+otherKey).body); got != `{}` {
+		t.Errorf("somebody else got %s", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, keptName), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, envs = serve(oneKey); envs() != `{}` {
+		t.Errorf("of a file that is broken: %s", envs())
+	}
+}
+
 // TestManyConnections: a thousand that say nothing are in nobody's way, and leave no actor behind.
 func TestManyConnections(t *testing.T) {
 	r := newRig(t, nil)

@@ -284,7 +284,7 @@ func (sb *sandbox) save(change func(*metadata)) error {
 	}
 	m := sb.meta
 	change(&m)
-	if err := writeJSON(sb.dir, m); err != nil {
+	if err := writeJSON(sb.dir, fileName, m); err != nil {
 		return fmt.Errorf("the sandbox's file: %w", err)
 	}
 	sb.meta = m

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -60,6 +61,8 @@ type Options struct {
 	Token string
 	// Remote says that others than this machine reach the listener.
 	Remote bool
+	// Kept is a directory of ours, which nobody inside can read: the variables that POST /init gives are in it for the next server of that session's folder. Empty: they are lost with this one.
+	Kept string
 
 	// Environ are the variables of commands; HOME is set here.
 	Environ []string
@@ -101,6 +104,7 @@ func New(o Options) (*Server, error) {
 			return nil, err
 		}
 		p.token, p.open = o.Token, o.Token == "" && !o.Remote
+		maps.Copy(p.added, s.recall(o.Token))
 		s.pod = p
 		return s, nil
 	}

@@ -77,7 +77,7 @@ func (s *Server) snap(ctx context.Context, sb *sandbox, one snapshot, dir string
 	if err := s.copyFolder(ctx, filepath.Join(dir, homeName), sb.home()); err != nil {
 		return err
 	}
-	return writeJSON(dir, one)
+	return writeJSON(dir, fileName, one)
 }
 
 // listSnapshots lists a page of snapshots.

@@ -60,7 +60,7 @@ func (s *Server) takeUp() error {
 			continue
 		}
 		sb := s.newSandbox(e.Name())
-		err := readJSON(sb.dir, &sb.meta)
+		err := readJSON(sb.dir, fileName, maxMetadata, &sb.meta)
 		if err == nil && sb.meta.ID != sb.id {
 			err = errors.New("it is of another sandbox")
 		}
@@ -154,13 +154,13 @@ func (s *Server) signed(r *http.Request) (*sandbox, error) {
 	return found, nil
 }
 
-// writeJSON puts the file of a sandbox or a snapshot in the place of the one that was there, whole or not at all.
-func writeJSON(dir string, v any) error {
+// writeJSON puts a file of ours in the place of the one that was there, whole or not at all. Only we may read it.
+func writeJSON(dir, name string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(dir, fileName)
+	file := filepath.Join(dir, name)
 	f, err := os.OpenFile(file+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
@@ -172,13 +172,14 @@ func writeJSON(dir string, v any) error {
 	return err
 }
 
-func readJSON(dir string, into any) error {
+// readJSON reads one that has at most so many bytes.
+func readJSON(dir, name string, most int64, into any) error {
 	fd, err := hostfs.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer fd.Close()
-	b, err := hostfs.ReadSmall(fd.FD(), fileName, maxMetadata)
+	b, err := hostfs.ReadSmall(fd.FD(), name, most)
 	if err != nil {
 		return err
 	}
@@ -282,7 +283,7 @@ func (s *Server) snapshots() ([]snapshot, error) {
 	var all []snapshot
 	for _, e := range entries {
 		var one snapshot
-		if !wire.IsID(e.Name()) || readJSON(filepath.Join(s.o.Root, snapshotsName, e.Name()), &one) != nil || one.ID != e.Name() {
+		if !wire.IsID(e.Name()) || readJSON(filepath.Join(s.o.Root, snapshotsName, e.Name()), fileName, maxMetadata, &one) != nil || one.ID != e.Name() {
 			continue // it is being made, or removed
 		}
 		all = append(all, one)

@@ -144,7 +144,7 @@ func (g *Gateway) object(c kube.Claim) wire.Sandbox {
 // describe is what a client is told of a sandbox that it asks about. What the pod may take is the template's to say.
 func (g *Gateway) describe(c kube.Claim) wire.Detail {
 	d := wire.Detail{
-		SandboxID: c.Metadata.Name, TemplateID: c.Spec.WarmPoolRef.Name, ClientID: wire.ClientID, EnvdVersion: wire.EnvdVersion, StartedAt: c.Metadata.Created.UTC(), EndAt: c.Expires().UTC(),
+		SandboxID: c.Metadata.Name, TemplateID: c.Spec.WarmPoolRef.Name, ClientID: wire.ClientID, EnvdVersion: wire.EnvdVersion, StartedAt: c.Metadata.Created.UTC(), EndAt: endOf(c).UTC(),
 		State: wire.StateRunning, Metadata: metadataOf(c),
 	}
 	if paused(c) {
@@ -163,7 +163,10 @@ func (g *Gateway) detail(q call) error {
 		return err
 	}
 	d := g.describe(c)
-	d.EnvdAccessToken, d.Domain = g.token(forEnvd, q.namespace, q.id), g.domain()
+	d.EnvdAccessToken, d.Domain, d.Lifecycle = g.token(forEnvd, q.namespace, q.id), g.domain(), &wire.Lifecycle{OnTimeout: wire.OnTimeoutKill}
+	if autoPauses(c) {
+		d.Lifecycle.OnTimeout = wire.OnTimeoutPause
+	}
 	wire.Answer(q.w, http.StatusOK, d)
 	return nil
 }
@@ -185,33 +188,6 @@ func (g *Gateway) kill(q call) error {
 	}
 	if err != nil {
 		return g.cluster(err)
-	}
-	q.w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
-// setTimeout says how long a sandbox lives from now on.
-func (g *Gateway) setTimeout(q call) error {
-	var m struct {
-		Timeout *int64 `json:"timeout"`
-	}
-	if err := wire.Read(q.r, &m); err != nil {
-		return err
-	}
-	if m.Timeout == nil {
-		return wire.Fail(http.StatusBadRequest, "timeout: it is missing")
-	}
-	life, err := wire.Timeout(m.Timeout)
-	if err != nil {
-		return err
-	}
-	if _, err := g.change(q.ctx, q.namespace, q.id, func(c kube.Claim) (map[string]any, error) {
-		if paused(c) {
-			return nil, wire.Fail(http.StatusConflict, "the sandbox is paused: connect to it first")
-		}
-		return expires(g.o.Clock.Now().Add(life)), nil
-	}); err != nil {
-		return err
 	}
 	q.w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -19,7 +19,8 @@ const (
 	metadataNote               = "sandbox-gateway/metadata" // what the client said of it, as JSON
 	pausedNote                 = "sandbox-gateway/paused"
 	privateNote                = "sandbox-gateway/private-traffic"
-	requestNote                = "sandbox-gateway/request" // of the create that made it
+	requestNote                = "sandbox-gateway/request"    // of the create that made it
+	autoPauseNote              = "sandbox-gateway/auto-pause" // when its Sandbox gives up its pod, and keeps its volumes: the claim has no end of its own then
 )
 
 const (
@@ -30,7 +31,6 @@ const (
 	maxMetadata = 64 << 10
 )
 
-func paused(c kube.Claim) bool  { return c.Metadata.Annotations[pausedNote] == "true" }
 func private(c kube.Claim) bool { return c.Metadata.Annotations[privateNote] == "true" }
 
 // metadataOf is what the client said of a sandbox. Somebody else may have changed it.
@@ -44,10 +44,7 @@ func metadataOf(c kube.Claim) map[string]string {
 
 // unsupported says what of a new sandbox cannot be had.
 func unsupported(n wire.NewSandbox) error {
-	switch {
-	case n.AutoPause:
-		return wire.Fail(http.StatusNotImplemented, "autoPause: a claim that is over is deleted; pause it before")
-	case n.Offline():
+	if n.Offline() {
 		return wire.Fail(http.StatusNotImplemented, "allow_internet_access: the cluster's NetworkPolicy says what sandboxes reach")
 	}
 	return n.Unsupported("the cluster's NetworkPolicy says what sandboxes reach; only allowPublicTraffic can be asked for")
@@ -77,12 +74,19 @@ func (g *Gateway) claim(namespace string, n wire.NewSandbox) (c kube.Claim, err 
 		return c, wire.Fail(http.StatusBadRequest, "metadata: it has more than %d bytes", maxMetadata)
 	}
 	end := g.o.Clock.Now().Add(life).UTC().Truncate(time.Second)
+	until := end
+	if n.AutoPause {
+		end = end.Add(g.o.Ready) // until its Sandbox has its end: nothing is left if we do not get so far
+	}
 	c = kube.Claim{
 		Metadata: kube.Metadata{
 			Name: wire.NewID(), Namespace: namespace, Labels: map[string]string{managedLabel: managedValue},
 			Annotations: map[string]string{metadataNote: string(metadata), requestNote: wire.NewID()},
 		},
 		Spec: kube.ClaimSpec{WarmPoolRef: kube.Ref{Name: n.TemplateID}, Lifecycle: &kube.Lifecycle{ShutdownTime: &end, ShutdownPolicy: "Delete"}},
+	}
+	if n.AutoPause {
+		c.Metadata.Annotations[autoPauseNote] = until.Format(time.RFC3339)
 	}
 	if n.Private() {
 		c.Metadata.Annotations[privateNote] = "true"
@@ -111,6 +115,9 @@ func (g *Gateway) create(q call) error {
 	if err == nil {
 		g.o.Logger.Info("sandbox claimed", "namespace", q.namespace, "claim", want.Metadata.Name, "pool", want.Spec.WarmPoolRef.Name)
 		claim, err = g.started(ctx, claim, n.EnvVars)
+	}
+	if err == nil && autoPauses(claim) {
+		claim, err = g.handOver(ctx, claim)
 	}
 	if err != nil {
 		g.o.Logger.Info("sandbox not started", "namespace", q.namespace, "claim", want.Metadata.Name, "err", err)
@@ -191,7 +198,7 @@ func (g *Gateway) started(ctx context.Context, seen kube.Claim, envs map[string]
 		if _, ok := c.PodIP(); ready && ok {
 			return true, nil
 		}
-		if status := hopeless(why.Reason); status != 0 && why.Status == "False" {
+		if status := hopeless(why.Reason); status != 0 && why.Status == "False" && !overslept(c) {
 			return false, wire.Fail(status, "the sandbox does not start: %s: %s", why.Reason, why.Message)
 		}
 		return false, nil
@@ -275,128 +282,4 @@ func (g *Gateway) change(ctx context.Context, namespace, id string, f func(kube.
 		return out, g.cluster(err)
 	}
 	return out, nil
-}
-
-// expires is the patch that says when a claim ends; zero: never.
-func expires(at time.Time) map[string]any {
-	var end any
-	if !at.IsZero() {
-		end = at.UTC().Truncate(time.Second).Format(time.RFC3339)
-	}
-	return map[string]any{"spec": map[string]any{"lifecycle": map[string]any{"shutdownTime": end}}}
-}
-
-// note adds an annotation to a patch, or takes it off.
-func note(patch map[string]any, name string, value any) map[string]any {
-	patch["metadata"] = map[string]any{"annotations": map[string]any{name: value}}
-	return patch
-}
-
-// setMode tells a claim's Sandbox whether to have a pod.
-func (g *Gateway) setMode(ctx context.Context, c kube.Claim, mode string) error {
-	if c.Status.Sandbox.Name == "" {
-		return wire.Fail(http.StatusConflict, "the sandbox has not started yet: try again")
-	}
-	ctx, cancel := kube.Within(ctx, g.o.Clock, changeTime)
-	defer cancel()
-	err := g.o.Kube.Retry(ctx, func(ctx context.Context) error {
-		return g.o.Kube.SetMode(ctx, c.Metadata.Namespace, c.Status.Sandbox.Name, mode)
-	})
-	if kube.Code(err) == http.StatusNotFound {
-		return notFound(c.Metadata.Name)
-	}
-	if err != nil {
-		return g.cluster(err)
-	}
-	return nil
-}
-
-// pause gives a sandbox's pod up, and keeps its volumes. It has no end then. Where an earlier pause has got half of the way, this one goes on.
-func (g *Gateway) pause(q call) error {
-	end, err := g.begin()
-	if err != nil {
-		return err
-	}
-	defer end()
-	c, err := g.change(q.ctx, q.namespace, q.id, func(c kube.Claim) (map[string]any, error) {
-		ready, _ := c.Ready()
-		switch {
-		case paused(c) && !ready:
-			return nil, wire.Fail(http.StatusConflict, "the sandbox is paused already")
-		case paused(c):
-			return nil, nil
-		case c.Status.Sandbox.Name == "":
-			return nil, wire.Fail(http.StatusConflict, "the sandbox has not started yet: try again")
-		}
-		return note(expires(time.Time{}), pausedNote, "true"), nil
-	})
-	if err == nil {
-		err = g.setMode(q.ctx, c, modeSuspend)
-	}
-	if err != nil {
-		return err
-	}
-	ctx, cancel := kube.Within(q.ctx, g.o.Clock, g.o.Ready)
-	defer cancel()
-	_, err = g.store(q.namespace).Wait(ctx, c, func(c kube.Claim) (bool, error) {
-		ready, _ := c.Ready()
-		return !ready && len(c.Status.Sandbox.PodIPs) == 0, nil
-	})
-	switch {
-	case errors.Is(err, kube.ErrGone):
-		return notFound(q.id)
-	case errors.Is(err, context.DeadlineExceeded):
-		return wire.Fail(http.StatusGatewayTimeout, "the sandbox's pod has not ended within %v: it will be paused then", g.o.Ready)
-	case err != nil:
-		return err
-	}
-	q.w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
-// connect starts a paused sandbox again, and lets one live longer.
-func (g *Gateway) connect(q call) error {
-	var m struct {
-		Timeout *int64 `json:"timeout"`
-	}
-	if err := wire.Read(q.r, &m); err != nil {
-		return err
-	}
-	life, err := wire.Timeout(m.Timeout)
-	if err != nil {
-		return err
-	}
-	end, err := g.begin()
-	if err != nil {
-		return err
-	}
-	defer end()
-	was := false
-	c, err := g.change(q.ctx, q.namespace, q.id, func(c kube.Claim) (map[string]any, error) {
-		was = paused(c)
-		until := g.o.Clock.Now().Add(life)
-		if before := c.Expires(); !was && before.After(until) {
-			until = before // nobody who connects shortens it
-		}
-		return note(expires(until), pausedNote, nil), nil
-	})
-	if err != nil {
-		return err
-	}
-	ctx, cancel := kube.Within(q.ctx, g.o.Clock, g.o.Ready)
-	defer cancel()
-	if ready, _ := c.Ready(); was || !ready { // an earlier connect may have got half of the way
-		if err := g.setMode(ctx, c, modeRunning); err != nil {
-			return err
-		}
-	}
-	if c, err = g.started(ctx, c, nil); err != nil {
-		return err
-	}
-	status := http.StatusOK
-	if was {
-		status = http.StatusCreated
-	}
-	wire.Answer(q.w, status, g.object(c))
-	return nil
 }

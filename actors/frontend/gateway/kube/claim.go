@@ -166,10 +166,10 @@ func (c *Client) ChangeClaim(ctx context.Context, namespace, name string, change
 	return out, &StatusError{Code: http.StatusConflict, Reason: "Conflict", Message: fmt.Sprintf("somebody else changed the claim %d times in a row", mostConflicts)}
 }
 
-// SetMode says whether a Sandbox shall have a pod: "Running" or "Suspended".
-func (c *Client) SetMode(ctx context.Context, namespace, sandbox, mode string) error {
+// SetSandbox changes the specification of a Sandbox by a merge patch: operatingMode ("Running" or "Suspended"), shutdownTime and shutdownPolicy.
+func (c *Client) SetSandbox(ctx context.Context, namespace, sandbox string, spec map[string]any) error {
 	path := "/apis/" + sandboxGroup + "/namespaces/" + url.PathEscape(namespace) + "/sandboxes/" + url.PathEscape(sandbox)
-	return c.do(ctx, request{method: http.MethodPatch, path: path, kind: mergeType, body: map[string]any{"spec": map[string]any{"operatingMode": mode}}}, maxAnswer, nil)
+	return c.do(ctx, request{method: http.MethodPatch, path: path, kind: mergeType, body: map[string]any{"spec": spec}}, maxAnswer, nil)
 }
 
 // Event is something that happened to an object.

@@ -301,7 +301,10 @@ func apply(object, patch map[string]any) map[string]any {
 
 func (s *Server) patchSandbox(w http.ResponseWriter, r *http.Request, namespace, name string) {
 	var patch struct {
-		Spec struct{ OperatingMode string }
+		Spec struct {
+			OperatingMode                string
+			ShutdownTime, ShutdownPolicy *string
+		}
 	}
 	if !decode(w, r, s, &patch) {
 		return
@@ -313,6 +316,10 @@ func (s *Server) patchSandbox(w http.ResponseWriter, r *http.Request, namespace,
 	}
 	if there {
 		s.modes[namespace+"/"+name] = patch.Spec.OperatingMode
+		s.ends[namespace+"/"+name] = ""
+		if at := patch.Spec.ShutdownTime; at != nil {
+			s.ends[namespace+"/"+name] = *at + " " + *patch.Spec.ShutdownPolicy
+		}
 	}
 	s.mu.Unlock()
 	if !there {

@@ -32,6 +32,7 @@ type Server struct {
 	oldest    uint64 // watches from before are too old
 	claims    map[string]kube.Claim
 	modes     map[string]string
+	ends      map[string]string
 	events    map[string][]kube.Event
 	history   []change
 	watching  map[string]int
@@ -55,7 +56,7 @@ type change struct {
 
 // New starts a server that ends with the test.
 func New(t testing.TB) *Server {
-	s := &Server{t: t, version: 100, claims: map[string]kube.Claim{}, modes: map[string]string{}, events: map[string][]kube.Event{}, watching: map[string]int{}, refuse: map[string]int{}}
+	s := &Server{t: t, version: 100, claims: map[string]kube.Claim{}, modes: map[string]string{}, ends: map[string]string{}, events: map[string][]kube.Event{}, watching: map[string]int{}, refuse: map[string]int{}}
 	s.cond = sync.NewCond(&s.mu)
 	s.http = httptest.NewServer(s)
 	s.URL = s.http.URL
@@ -208,6 +209,13 @@ func (s *Server) Mode(namespace, sandbox string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.modes[namespace+"/"+sandbox]
+}
+
+// End returns a Sandbox's shutdownTime and shutdownPolicy as they were last set, with a space between them; empty: it has none.
+func (s *Server) End(namespace, sandbox string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ends[namespace+"/"+sandbox]
 }
 
 // WaitWatched returns when a namespace is watched.

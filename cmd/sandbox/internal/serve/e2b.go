@@ -73,7 +73,7 @@ func RunE2B(ctx context.Context, o Options, e E2B) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeMetrics()) }()
 	if e.Role == RoleEnvd {
-		if opts.Live, err = s.pod(ctx); err != nil {
+		if opts.Live, opts.Kept, err = s.pod(ctx); err != nil {
 			return errors.Join(err, l.Close())
 		}
 	}
@@ -255,17 +255,24 @@ func hides(list []string, path string) bool {
 	return false
 }
 
-// pod starts the only session.
-func (s *e2bServer) pod(ctx context.Context) (api.Live, error) {
+// pod starts the only session. kept is a directory for what belongs to its folder.
+func (s *e2bServer) pod(ctx context.Context) (live api.Live, kept string, err error) {
 	b, err := s.launcher()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	cfg, err := b.SessionConfig()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return s.launch(ctx, cfg)
+	if kept, err = actors.FrontendDir(cfg.Directories[0].Path); err == nil {
+		err = os.MkdirAll(kept, 0o700)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	live, err = s.launch(ctx, cfg)
+	return live, kept, err
 }
 
 // conceal hides from a session what is the server's: other sandboxes, and secrets.
