@@ -117,6 +117,20 @@ func (s *Session) Processes(context.Context) ([]api.Running, error) {
 	return nil, fmt.Errorf("%s: %w", why, errors.ErrUnsupported)
 }
 
+// CPUTime implements [api.Spender].
+func (s *Session) CPUTime(context.Context) (time.Duration, error) {
+	g := s.slot.Guest()
+	if g == nil {
+		return 0, messages.ErrNoMachine
+	}
+	if g, ok := g.(hypervisor.Spender); ok {
+		if spent, ok := g.CPUTime(); ok {
+			return spent, nil
+		}
+	}
+	return 0, fmt.Errorf("how much of the processors it takes is not known with isolation %s: %w", s.cfg.Runtime.Name(), errors.ErrUnsupported)
+}
+
 // Kill implements [api.Services].
 func (s *Session) Kill(ctx context.Context) (int, error) {
 	return s.steps.Cancel(ctx, messages.ErrKilled)

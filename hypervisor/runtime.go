@@ -298,6 +298,12 @@ type Concealing interface {
 	Conceals(path string) (hidden string, readable bool)
 }
 
+// Spender is a [Guest] that knows how much time of processors its programs have had.
+type Spender interface {
+	// CPUTime is how much that is since the guest started, with programs that have ended; false: it cannot be told. It is safe for concurrent use.
+	CPUTime() (time.Duration, bool)
+}
+
 // Housed is a [Guest] whose processes are processes of this host.
 type Housed interface {
 	// First is the process, as the host numbers it, below which all of them are.

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net"
+	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
@@ -24,6 +25,7 @@ type Live interface {
 	Audience
 	Frontends
 	Dialer
+	Spender
 	ID() string
 	// Done is closed when the session has ended, by itself or by Close.
 	Done() <-chan struct{}
@@ -34,6 +36,12 @@ type Dialer interface {
 	// Dial connects to a TCP port of the guest's own loopback, as a program inside would. The other end is as hostile as the guest. The error wraps [errors.ErrUnsupported] if the runtime has no
 	// such connections ([hypervisor.Dialer]).
 	Dial(ctx context.Context, port uint16) (net.Conn, error)
+}
+
+// Spender tells what programs inside have had of the machine.
+type Spender interface {
+	// CPUTime is how much time of processors they have had since the runtime started, with those that have ended; Reset begins anew. The error wraps [errors.ErrUnsupported] if the runtime cannot tell ([hypervisor.Spender]).
+	CPUTime(ctx context.Context) (time.Duration, error)
 }
 
 // Manager changes a running session's settings.

@@ -190,8 +190,11 @@ func (g *Group) Usage() Usage {
 		u.Memory, u.MemoryPeak = number(d.path, "memory.usage_in_bytes", ""), number(d.path, "memory.max_usage_in_bytes", "")
 		u.OOMKills = number(d.path, "memory.oom_control", "oom_kill")
 	}
-	if d, ok := g.dirs[CPU]; ok && d.version == 2 {
-		u.CPU = time.Duration(number(d.path, "cpu.stat", "usage_usec")) * time.Microsecond
+	for _, c := range []Controller{CPU, PIDs, Memory, IO} {
+		if d, ok := g.dirs[c]; ok && d.version == 2 { // where any group has it
+			u.CPU = time.Duration(number(d.path, "cpu.stat", "usage_usec")) * time.Microsecond
+			break
+		}
 	}
 	return u
 }

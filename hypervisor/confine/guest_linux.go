@@ -41,6 +41,7 @@ type guest struct {
 var (
 	_ hypervisor.Guest      = (*guest)(nil)
 	_ hypervisor.Concealing = (*guest)(nil)
+	_ hypervisor.Spender    = (*guest)(nil)
 )
 
 // Remade implements [hypervisor.Concealing]: what is hidden is there, and cannot be opened.
@@ -132,6 +133,9 @@ func (g *guest) environment(c hypervisor.Command) []string {
 
 // First implements [hypervisor.Housed].
 func (g *guest) First() int { return g.birth.shim.PID }
+
+// CPUTime implements [hypervisor.Spender].
+func (g *guest) CPUTime() (time.Duration, bool) { return hypervisor.TreeCPUTime(g.birth.shim.PID) }
 
 // RollbackNotify implements [hypervisor.Guest].
 func (g *guest) RollbackNotify(stepID int64) error { return g.host.RollbackNotify(stepID) }

@@ -69,6 +69,7 @@ var (
 	_ hypervisor.Unwired        = (*guest)(nil)
 	_ hypervisor.Concealing     = (*guest)(nil)
 	_ hypervisor.ProcessCounter = (*guest)(nil)
+	_ hypervisor.Spender        = (*guest)(nil)
 )
 
 // await returns when PID 1, and with it everything inside, is gone.
@@ -95,6 +96,14 @@ func (g *guest) hostPID(pid uint32) (uint32, error) { return hostPID(g.pid1.PID,
 
 // First implements [hypervisor.Housed].
 func (g *guest) First() int { return g.pid1.PID }
+
+// CPUTime implements [hypervisor.Spender]: by the jail's control group, if there is one that counts it, or else by its processes.
+func (g *guest) CPUTime() (time.Duration, bool) {
+	if u := g.limits.usage(); u.CPU > 0 {
+		return u.CPU, true
+	}
+	return hypervisor.TreeCPUTime(g.pid1.PID)
+}
 
 // SocketOwner implements [hypervisor.Owner].
 func (g *guest) SocketOwner(protocol string, source netip.AddrPort) (int, bool) {

@@ -56,8 +56,9 @@ type guest struct {
 }
 
 var (
-	_ hypervisor.Guest  = (*guest)(nil)
-	_ hypervisor.Dialer = (*guest)(nil)
+	_ hypervisor.Guest   = (*guest)(nil)
+	_ hypervisor.Dialer  = (*guest)(nil)
+	_ hypervisor.Spender = (*guest)(nil)
 )
 
 // Times after which something that does not answer is given up.
@@ -380,6 +381,9 @@ func (g *guest) command(ctx context.Context, name string) error {
 	}
 	return err
 }
+
+// CPUTime implements [hypervisor.Spender]: it is QEMU's own.
+func (g *guest) CPUTime() (time.Duration, bool) { return hypervisor.TreeCPUTime(g.child.pid()) }
 
 // Facts implements [hypervisor.Guest].
 func (g *guest) Facts() map[string]string {

@@ -201,7 +201,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	return s.health(w, r)
 }
 
-// metrics are those of the machine, as far as the sandbox has no limits of its own.
+// metrics are those of the machine, and how much of the processors the sandbox takes.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	p := placeOf(r)
 	if err := p.admit(r); err != nil {
@@ -209,7 +209,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	}
 	m := s.usage(p.home)
 	wire.Answer(w, http.StatusOK, map[string]any{
-		"ts": s.o.Clock.Now().Unix(), "cpu_count": runtime.NumCPU(), "cpu_used_pct": 0, "mem_total": m.memory, "mem_used": m.memoryUsed, "mem_cache": 0,
+		"ts": s.o.Clock.Now().Unix(), "cpu_count": runtime.NumCPU(), "cpu_used_pct": p.spent(r.Context(), s.o.Clock.Now()), "mem_total": m.memory, "mem_used": m.memoryUsed, "mem_cache": 0,
 		"mem_total_mib": m.memory >> 20, "mem_used_mib": m.memoryUsed >> 20, "disk_used": m.diskUsed, "disk_total": m.disk,
 	})
 	return nil

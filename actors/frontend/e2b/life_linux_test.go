@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -394,7 +396,43 @@ func TestMetadataFile(t *testing.T) {
 	if err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", st.Mode(), err)
 	}
-	if a := r.call("GET", "/sandboxes/"+sb.ID+"/metrics", nil); a.status != http.StatusOK {
+}
+
+// TestMetrics: how much of the processors a sandbox takes is told from look to look; a sandbox that does not run takes nothing.
+func TestMetrics(t *testing.T) {
+	r := newRig(t, nil)
+	sb, other := r.create(map[string]any{}), r.create(map[string]any{})
+	all := time.Duration(runtime.NumCPU())
+	for _, c := range []struct {
+		passed, had time.Duration
+		want        float64
+	}{
+		{10 * time.Second, 5 * all * time.Second, 50},  // since its start
+		{20 * time.Second, 10 * all * time.Second, 25}, // since the last look
+		{time.Millisecond, 11 * all * time.Second, 25}, // too soon
+		{time.Second, 11 * all * time.Second, 100},
+		{4 * time.Second, 0, 0}, // its runtime has started afresh
+		{4 * time.Second, all * time.Second, 25},
+	} {
+		r.clock.Advance(c.passed)
+		sb.fake.spent.Store(int64(c.had))
+		var list []metric
+		r.call("GET", "/sandboxes/"+sb.ID+"/metrics", nil).into(t, &list)
+		var inner struct {
+			Used float64 `json:"cpu_used_pct"`
+		}
+		r.call("GET", "/metrics", nil, sb.headers()...).into(t, &inner) // at the same time, and so the same
+		if len(list) != 1 || math.Abs(list[0].CPUUsedPct-c.want) > 0.1 || inner.Used != list[0].CPUUsedPct || list[0].CPUCount != runtime.NumCPU() || list[0].MemTotal <= 0 || !list[0].Timestamp.Equal(r.clock.Now()) {
+			t.Errorf("%+v: %+v, %v", c, list, inner.Used)
+		}
+	}
+	if a := r.call("POST", "/sandboxes/"+other.ID+"/pause", map[string]any{}); a.status != http.StatusNoContent {
 		t.Errorf("%d %s", a.status, a.body)
+	}
+	other.fake.spent.Store(int64(time.Hour))
+	var both struct{ Sandboxes map[string]metric }
+	r.call("GET", "/sandboxes/metrics?sandbox_ids="+sb.ID+","+other.ID+",x", nil).into(t, &both)
+	if len(both.Sandboxes) != 2 || both.Sandboxes[other.ID].CPUUsedPct != 0 || both.Sandboxes[sb.ID].CPUUsedPct < 20 {
+		t.Errorf("%+v", both)
 	}
 }

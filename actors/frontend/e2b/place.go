@@ -27,6 +27,7 @@ type place struct {
 	started func() func()
 	after   func(time.Duration, func()) (stop func() bool) // the clock's
 	*watchers
+	meter meter
 
 	mu    sync.Mutex
 	token string
@@ -43,7 +44,7 @@ func (s *Server) newPlace(live api.Live, added map[string]string) (*place, error
 	if len(st.Directories) == 0 {
 		return nil, fmt.Errorf("the session has no working folder")
 	}
-	p := &place{live: live, home: st.Directories[0].Path, watchers: newWatchers(), started: func() func() { return func() {} }, after: s.o.Clock.AfterFunc}
+	p := &place{live: live, home: st.Directories[0].Path, watchers: newWatchers(), meter: meter{at: s.o.Clock.Now()}, started: func() func() { return func() {} }, after: s.o.Clock.AfterFunc}
 	if p.env, err = frontend.Environ(s.o.Environ, map[string]string{"HOME": p.home, "E2B_SANDBOX": "true"}); err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
@@ -34,6 +35,7 @@ type fake struct {
 	id, dir  string
 	done     chan struct{}
 	closed   atomic.Bool
+	spent    atomic.Int64 // of processors
 
 	mu       sync.Mutex
 	commands []*fakeCommand
@@ -50,6 +52,10 @@ type fakeCommand struct {
 }
 
 var _ api.Live = (*fake)(nil)
+
+func (f *fake) CPUTime(context.Context) (time.Duration, error) {
+	return time.Duration(f.spent.Load()), nil
+}
 
 func (f *fake) ID() string            { return f.id }
 func (f *fake) Done() <-chan struct{} { return f.done }
