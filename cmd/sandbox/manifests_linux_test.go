@@ -181,6 +181,62 @@ func hardened(t *testing.T, file string, pod, c object) {
 	}
 }
 
+// TestManifestsPolicies: each policy lets the gateway of gateway.yaml in, from its namespace, and is one for pods that there are.
+func TestManifestsPolicies(t *testing.T) {
+	var gateway, gatewaySpace object
+	var sandboxes []object // labels of their pods
+	policies := map[string]object{}
+	for file, objects := range manifests(t) {
+		for _, o := range objects {
+			switch o["kind"] {
+			case "Deployment":
+				gateway, _ = at(o, "spec", "template", "metadata", "labels").(object)
+				gatewaySpace = object{"kubernetes.io/metadata.name": at(o, "metadata", "namespace")}
+			case "Pod":
+				labels, _ := at(o, "metadata", "labels").(object)
+				sandboxes = append(sandboxes, labels)
+			case "SandboxTemplate":
+				labels, _ := at(o, "spec", "podTemplate", "metadata", "labels").(object)
+				sandboxes = append(sandboxes, labels)
+				policies[file+" template"], _ = at(o, "spec", "networkPolicy").(object)
+			case "NetworkPolicy":
+				policies[file+" policy"], _ = o["spec"].(object)
+			}
+		}
+	}
+	if len(policies) != 3 || len(sandboxes) != 3 {
+		t.Errorf("%d policies, %d kinds of pods", len(policies), len(sandboxes))
+	}
+	for name, p := range policies {
+		let := false
+		for _, rule := range list(p["ingress"]) {
+			port := slices.ContainsFunc(list(rule["ports"]), func(o object) bool { return o["port"] == 49983 })
+			let = let || port && slices.ContainsFunc(list(rule["from"]), func(from object) bool {
+				return selects(from["namespaceSelector"], gatewaySpace) && selects(from["podSelector"], gateway)
+			})
+		}
+		if !let {
+			t.Errorf("%s does not let the gateway in", name)
+		}
+		for _, labels := range sandboxes {
+			if of := p["podSelector"]; of != nil && !selects(of, labels) { // a template's is for its own pods
+				t.Errorf("%s is not for pods with %v", name, labels)
+			}
+		}
+	}
+}
+
+// selects tells whether a selector that there is has these labels.
+func selects(selector any, labels object) bool {
+	want, _ := at(selector, "matchLabels").(object)
+	for name, value := range want {
+		if labels[name] != value {
+			return false
+		}
+	}
+	return len(want) > 0
+}
+
 // TestManifestsProfile: the nodes get the profile that is tested.
 func TestManifestsProfile(t *testing.T) {
 	packaging := filepath.Join(drive.Module(t), "packaging")
