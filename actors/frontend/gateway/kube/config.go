@@ -28,9 +28,13 @@ type Config struct {
 	Server string
 	// TokenFile has the service account's token; empty: none is sent. CAFile has the certificates of the server's issuer (PEM); empty: those of this machine.
 	TokenFile, CAFile string
+	// Silence is how long the server may say nothing on a connection before it is asked whether it is there, and how long it may take to say so; 0 means 10 seconds.
+	Silence time.Duration
 	// Clock is the time; nil means the real one.
 	Clock supervision.Clock
 }
+
+const defaultSilence = 10 * time.Second
 
 // InCluster fills in what is empty from what a pod is told: the variables KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, and the files of its service account.
 func (c Config) InCluster(getenv func(string) string) (Config, error) {
@@ -81,12 +85,17 @@ func New(c Config) (*Client, error) {
 	if c.Clock == nil {
 		c.Clock = supervision.RealClock{}
 	}
+	if c.Silence == 0 {
+		c.Silence = defaultSilence
+	}
 	return &Client{
 		base: base, tokenFile: c.TokenFile, clock: c.Clock,
 		http: &http.Client{
 			Transport: &http.Transport{
 				Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: time.Minute, IdleConnTimeout: 90 * time.Second,
 				DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext, MaxIdleConnsPerHost: 32, MaxResponseHeaderBytes: 256 << 10, ForceAttemptHTTP2: true,
+				// All requests share one connection. If its other end has gone without a word, each of them would wait for it in turn, until the kernel gives it up after a quarter of an hour.
+				HTTP2: &http.HTTP2Config{SendPingTimeout: c.Silence, PingTimeout: c.Silence},
 			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},

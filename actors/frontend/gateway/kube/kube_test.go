@@ -2,13 +2,16 @@ package kube_test
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -235,6 +238,106 @@ func TestRetry(t *testing.T) {
 	clock.Advance(2 * time.Minute)
 	if err := actortest.Within(t, "the end", ended); kube.Code(err) != http.StatusForbidden || !strings.Contains(err.Error(), "exceeded quota") || asked.Load() != 3 {
 		t.Errorf("%v, %d times", err, asked.Load())
+	}
+}
+
+// TestSilence: a connection whose other end has gone without a word is given up, and the next try has another one.
+func TestSilence(t *testing.T) {
+	var asked atomic.Int64
+	h := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if r.ProtoMajor != 2 {
+			t.Errorf("it is asked by %s", r.Proto)
+		}
+		_, _ = w.Write([]byte(`{"metadata":{"name":"c"}}`))
+	}))
+	h.EnableHTTP2 = true
+	h.StartTLS()
+	defer h.Close()
+	way := newWay(t, h.Listener.Addr().String())
+	ca := filepath.Join(t.TempDir(), "ca")
+	must(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.Certificate().Raw}), 0o600))
+	c, err := kube.New(kube.Config{Server: "https://" + way.address, CAFile: ca, Silence: 100 * time.Millisecond})
+	must(t, err)
+	defer c.Close()
+	ask := func(ctx context.Context) error { _, err := c.Claim(ctx, "a", "c"); return err }
+	must(t, ask(t.Context()))
+	way.silence()
+	must(t, c.Retry(t.Context(), ask))
+	if n := asked.Load(); n != 2 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+// way is a way to a server.
+type way struct {
+	address string
+
+	mu     sync.Mutex
+	silent []*atomic.Bool // of each connection
+}
+
+func newWay(t *testing.T, to string) *way {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	w := &way{address: l.Addr().String()}
+	var (
+		all   sync.WaitGroup
+		conns []net.Conn // of the goroutine that accepts
+	)
+	all.Go(func() {
+		defer func() {
+			for _, c := range conns {
+				_ = c.Close()
+			}
+		}()
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conns = append(conns, in)
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			conns = append(conns, out)
+			silent := &atomic.Bool{}
+			w.mu.Lock()
+			w.silent = append(w.silent, silent)
+			w.mu.Unlock()
+			all.Go(func() { carry(out, in, silent) })
+			all.Go(func() { carry(in, out, silent) })
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); all.Wait() })
+	return w
+}
+
+// carry carries what comes in at from, until it ends; when the connection is silent it is lost.
+func carry(to, from net.Conn, silent *atomic.Bool) {
+	b := make([]byte, 4096)
+	for {
+		n, err := from.Read(b)
+		if silent.Load() {
+			n = 0
+		} else if err != nil {
+			_ = to.Close()
+		}
+		if err != nil {
+			return
+		}
+		_, _ = to.Write(b[:n])
+	}
+}
+
+// silence has all connections that there are go silent: neither end hears that the other one is gone.
+func (w *way) silence() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.silent {
+		s.Store(true)
 	}
 }
 
