@@ -421,7 +421,7 @@ func TestNeverReady(t *testing.T) {
 		}, 404, []string{"WarmPoolNotFound", "not found"}, (*lab).api},
 		"no room": {func(l *lab, c kube.Claim) {
 			l.s.NotReady("team-a", c.Metadata.Name, "DependenciesNotReady", "Pod is pending")
-			l.s.AddEvent("team-a", "warm-"+c.Metadata.Name, kube.Event{Type: "Warning", Reason: "FailedScheduling", Message: "0/3 nodes", Last: time.Unix(2, 0)})
+			l.s.AddEvent("team-a", "warm-"+c.Metadata.Name, kube.Event{Type: "Warning", Reason: "FailedScheduling", Message: "0/3 nodes", At: time.Unix(2, 0)}) // as the scheduler tells of it
 			l.s.AddEvent("team-a", c.Metadata.Name, kube.Event{Type: "Warning", Reason: "Earlier", Message: "earlier", Last: time.Unix(1, 0)})
 			l.s.AddEvent("team-a", c.Metadata.Name, kube.Event{Type: "Normal", Reason: "Later", Message: "later", Last: time.Unix(3, 0)})
 		}, 504, []string{"1m0s", "DependenciesNotReady: Pod is pending", "FailedScheduling: 0/3 nodes"}, (*lab).outwaits},

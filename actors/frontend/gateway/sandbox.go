@@ -230,11 +230,6 @@ func (g *Gateway) late(ctx context.Context, c kube.Claim) error {
 	if why.Reason != "" {
 		text = why.Reason + ": " + why.Message
 	}
-	for _, o := range c.Status.Conditions {
-		if o.Type == "PodScheduled" && o.Status == "False" {
-			text += "; " + o.Reason + ": " + o.Message
-		}
-	}
 	names := []string{c.Metadata.Name}
 	if name := c.Status.Sandbox.Name; name != "" && name != c.Metadata.Name {
 		names = append(names, name) // the Sandbox's, and its pod's
@@ -247,7 +242,7 @@ func (g *Gateway) late(ctx context.Context, c kube.Claim) error {
 			continue
 		}
 		for _, e := range events {
-			if e.Type == "Warning" && !e.Last.Before(last.Last) {
+			if e.Type == "Warning" && !e.When().Before(last.When()) {
 				last = e
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"time"
 )
 
@@ -172,12 +173,21 @@ func (c *Client) SetSandbox(ctx context.Context, namespace, sandbox string, spec
 	return c.do(ctx, request{method: http.MethodPatch, path: path, kind: mergeType, body: map[string]any{"spec": spec}}, maxAnswer, nil)
 }
 
-// Event is something that happened to an object.
+// Event is something that happened to an object. Kubelets tell of it by the older of two interfaces, which fills in Last; the scheduler and controllers by the newer one, which leaves Last empty.
 type Event struct {
 	Type    string    `json:"type"` // Normal or Warning
 	Reason  string    `json:"reason"`
 	Message string    `json:"message"`
-	Last    time.Time `json:"lastTimestamp"`
+	Last    time.Time `json:"lastTimestamp,omitzero"`
+	At      time.Time `json:"eventTime,omitzero"`
+	Series  struct {
+		Last time.Time `json:"lastObservedTime,omitzero"`
+	} `json:"series,omitzero"` // what has happened several times
+}
+
+// When is the last time that it happened.
+func (e *Event) When() time.Time {
+	return slices.MaxFunc([]time.Time{e.Last, e.At, e.Series.Last}, time.Time.Compare)
 }
 
 // mostEvents is how many are asked for.
