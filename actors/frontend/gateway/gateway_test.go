@@ -340,6 +340,44 @@ func TestCreate(t *testing.T) {
 	l.expect("kill again", l.api(keyA, "DELETE", "/sandboxes/"+o.SandboxID, ""), 404, "not found")
 }
 
+// TestAtOnce: who has changed or killed a sandbox finds that done, whatever the watch has told yet, and when it tells of it, too.
+func TestAtOnce(t *testing.T) {
+	l := newLab(t, nil)
+	o := l.create(keyA, "{}")
+	kept := l.create(keyA, "{}")
+	path := "/sandboxes/" + o.SandboxID
+	l.s.WaitWatched("team-a")
+	l.s.Late(true)
+	ended := func() (end time.Time) {
+		var d wire.Detail
+		l.api(keyA, "GET", path, "").into(t, &d)
+		return d.EndAt
+	}
+	l.s.Status("team-a", o.SandboxID, func(*kube.ClaimStatus) {}) // by somebody else, before
+	l.expect("timeout", l.api(keyA, "POST", path+"/timeout", `{"timeout":1234}`), 204, "")
+	if want := l.clock.Now().Add(1234 * time.Second); !ended().Equal(want) {
+		t.Errorf("it ends at %v, not at %v", ended(), want)
+	}
+	l.s.Status("team-a", o.SandboxID, func(*kube.ClaimStatus) {})
+	l.expect("kill", l.api(keyA, "DELETE", path, ""), 204, "")
+	gone := func() {
+		t.Helper()
+		l.expect("what was killed", l.api(keyA, "GET", path, ""), 404, "not found")
+		l.expect("its commands", l.ask("GET", "/health", "", "E2b-Sandbox-Id", o.SandboxID, "X-Access-Token", o.EnvdAccessToken), 502, "not found")
+		if a := l.api(keyA, "GET", "/v2/sandboxes", ""); strings.Contains(a.text, o.SandboxID) || !strings.Contains(a.text, kept.SandboxID) {
+			t.Errorf("the list: %s", a.text)
+		}
+	}
+	gone()
+	l.s.Late(false)
+	l.expect("kill", l.api(keyA, "DELETE", "/sandboxes/"+kept.SandboxID, ""), 204, "")
+	p := l.create(keyA, "{}") // which the watch tells of after all that
+	a := l.api(keyA, "GET", "/v2/sandboxes", "")
+	if !strings.Contains(a.text, p.SandboxID) || strings.Contains(a.text, o.SandboxID) || strings.Contains(a.text, kept.SandboxID) {
+		t.Errorf("the list: %s", a.text)
+	}
+}
+
 // TestTenants: what is another tenant's does not exist.
 func TestTenants(t *testing.T) {
 	l := newLab(t, nil)

@@ -189,6 +189,8 @@ func (g *Gateway) kill(q call) error {
 	if err != nil {
 		return g.cluster(err)
 	}
+	c.Metadata.Deleted = g.o.Clock.Now()
+	g.store(q.namespace).Saw(c)
 	q.w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -276,5 +276,6 @@ func (g *Gateway) change(ctx context.Context, namespace, id string, f func(kube.
 	if err != nil {
 		return out, g.cluster(err)
 	}
+	g.store(namespace).Saw(out)
 	return out, nil
 }

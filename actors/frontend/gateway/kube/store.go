@@ -118,8 +118,41 @@ func (s *Store) list(ctx context.Context) (version string, err error) {
 	if version == "" {
 		return "", fmt.Errorf("%w: a list without a version", errForm)
 	}
-	s.change(func() { s.claims, s.version = all, version })
+	s.change(func() {
+		for name, c := range all {
+			all[name] = s.newest(c)
+		}
+		s.claims, s.version = all, version
+	})
 	return version, nil
+}
+
+// newest is what is known of a claim after something is said of it, which may be older. One that is being deleted stays so. The caller holds mu.
+func (s *Store) newest(said Claim) Claim {
+	known, ok := s.claims[said.Metadata.Name]
+	if !ok || known.Metadata.UID != said.Metadata.UID {
+		return said
+	}
+	out := said
+	if reached(known.Metadata.ResourceVersion, said.Metadata.ResourceVersion) {
+		out = known
+	}
+	for _, c := range []Claim{known, said} {
+		if out.Metadata.Deleted.IsZero() {
+			out.Metadata.Deleted = c.Metadata.Deleted
+		}
+	}
+	return out
+}
+
+// Saw takes in what the server has answered about a claim, so that who has changed or deleted it finds that done before the watch tells of it. A claim that the store does not know yet is left to the watch.
+func (s *Store) Saw(c Claim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.claims[c.Metadata.Name]; ok && known.Metadata.UID == c.Metadata.UID {
+		s.claims[c.Metadata.Name] = s.newest(c)
+		s.wake()
+	}
 }
 
 // change changes what is known, and wakes who waits.
@@ -128,6 +161,11 @@ func (s *Store) change(f func()) {
 	defer s.mu.Unlock()
 	f()
 	s.failed = nil
+	s.wake()
+}
+
+// wake wakes who waits. The caller holds mu.
+func (s *Store) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -195,14 +233,20 @@ func (s *Store) event(line []byte) (version string, err error) {
 	case "BOOKMARK":
 		s.change(func() { s.version = version })
 	case "ADDED", "MODIFIED":
-		if name == "" || len(s.claims) >= maxClaims {
+		if name == "" || s.full() {
 			return "", fmt.Errorf("%w: an event without a name, or of too many claims", errForm)
 		}
-		s.change(func() { s.claims[name], s.version = c, version })
+		s.change(func() { s.claims[name], s.version = s.newest(c), version })
 	case "DELETED":
 		s.change(func() { delete(s.claims, name); s.version = version })
 	}
 	return version, nil
+}
+
+func (s *Store) full() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.claims) >= maxClaims
 }
 
 // Get returns a claim, unless it is not known or being deleted.

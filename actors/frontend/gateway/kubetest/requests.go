@@ -198,7 +198,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, namespace string)
 		}
 		_ = http.NewResponseController(w).Flush()
 		s.mu.Lock()
-		for from >= s.version && number >= s.cut && r.Context().Err() == nil {
+		for (from >= s.version || s.late) && number >= s.cut && r.Context().Err() == nil {
 			s.cond.Wait()
 		}
 		if number < s.cut || r.Context().Err() != nil {

@@ -39,6 +39,7 @@ type Server struct {
 	cut       uint64 // watches that began before this number end
 	began     uint64
 	down      bool
+	late      bool // the watches
 	conflicts int
 	lose      string // the method of the next request whose answer is lost
 	refuse    map[string]int
@@ -164,6 +165,14 @@ func (s *Server) Down(down bool) {
 	defer s.mu.Unlock()
 	s.down = down
 	s.cut = s.began + 1
+	s.cond.Broadcast()
+}
+
+// Late has the watches tell nothing of what changes from now on, or all of it: a real server answers who has changed something before it tells the others.
+func (s *Server) Late(late bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.late = late
 	s.cond.Broadcast()
 }
 
