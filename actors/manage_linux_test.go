@@ -211,7 +211,7 @@ func TestSettingsLive(t *testing.T) {
 	if h := l.steps(""); len(h) != 1 {
 		t.Errorf("%d steps are left", len(h))
 	}
-	if n, err := l.s.Limits(t.Context(), ""); err != nil || n.StepCount != 1 || n.LogBytes != undolog.DefaultSettings().Limits.LogBytes {
+	if n, err := l.s.Limits(t.Context(), ""); err != nil || n.StepCount != 1 || n.LogBytes != undolog.DefaultSettings().LogBytes {
 		t.Errorf("%+v, %v", n, err)
 	}
 	l.event(api.EventWarning)

@@ -320,7 +320,7 @@ func TestExternalDuringStep(t *testing.T) {
 
 // TestNotKeptIsNoEdit: what a step changed without keeping it is its own change.
 func TestNotKeptIsNoEdit(t *testing.T) {
-	s := newSession(t, func(o *Options) { o.Limits.StepBytes = 10 << 10 })
+	s := newSession(t, func(o *Options) { o.StepBytes = 10 << 10 })
 	s.outside("big", strings.Repeat("x", 200<<10))
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "1") })
 	e := s.step(func(a *undologtest.Applier) error {

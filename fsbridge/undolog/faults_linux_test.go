@@ -96,7 +96,7 @@ func TestInterruptedUndoIsKept(t *testing.T) {
 		if _, err := w.log.GC(context.Background(), GCOptions{Discard: true}); !errors.Is(err, ErrBusy) {
 			t.Errorf("%s: discard: %v", point, err)
 		}
-		w.opts.Limits.Age = time.Hour
+		w.opts.Age = time.Hour
 		now = now.Add(2 * time.Hour)
 		crashed(w)
 		if r := recovered(t, w); r == nil || !r.CompletedRollback {

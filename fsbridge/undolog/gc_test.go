@@ -27,7 +27,7 @@ import (
 func TestUI18CountEviction(t *testing.T) {
 	var warned []Warning
 	s := newSession(t, func(o *Options) {
-		o.Limits.StepCount = 3
+		o.StepCount = 3
 		o.Warn = func(w Warning) { warned = append(warned, w) }
 	})
 	var ids []StepID
@@ -63,7 +63,7 @@ func withoutTexts(warned []Warning) (out []Warning) {
 func TestNearLimits(t *testing.T) {
 	var warned []Warning
 	s := newSession(t, func(o *Options) {
-		o.Limits.StepCount, o.Limits.LogBytes, o.Limits.AdoptedRaw, o.Limits.StepBytes = 10, 1<<20, -1, 500<<10
+		o.StepCount, o.LogBytes, o.AdoptedRaw, o.StepBytes = 10, 1<<20, -1, 500<<10
 		o.Warn = func(w Warning) { warned = append(warned, w) }
 	})
 	told := func(what string, want ...Warning) {
@@ -122,7 +122,7 @@ func keptSteps(l *Log) (ids []StepID) {
 // TestUI19SizeEviction: the oldest steps go until the log is within its size,
 // the newest never.
 func TestUI19SizeEviction(t *testing.T) {
-	s := newSession(t, func(o *Options) { o.Limits.LogBytes, o.Limits.AdoptedRaw = 300<<10, -1 })
+	s := newSession(t, func(o *Options) { o.LogBytes, o.AdoptedRaw = 300<<10, -1 })
 	for i := range 4 {
 		s.outside(fmt.Sprint("f", i), strings.Repeat("x", 120<<10))
 	}
@@ -152,7 +152,7 @@ func TestUI19SizeEviction(t *testing.T) {
 // TestAgeEviction: old steps go when the log is opened.
 func TestAgeEviction(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	set := func(o *Options) { o.Now, o.Limits.Age = func() time.Time { return now }, time.Hour }
+	set := func(o *Options) { o.Now, o.Age = func() time.Time { return now }, time.Hour }
 	s := newSession(t, set)
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "1") })
 	now = now.Add(50 * time.Minute)
@@ -170,7 +170,7 @@ func TestAgeEviction(t *testing.T) {
 // TestBackgroundCompression: what exceeds the raw budget is packed without
 // being asked for, the oldest step first and never the newest.
 func TestBackgroundCompression(t *testing.T) {
-	s := newSession(t, func(o *Options) { o.Limits.AdoptedRaw = 150 << 10 })
+	s := newSession(t, func(o *Options) { o.AdoptedRaw = 150 << 10 })
 	for i := range 3 {
 		s.outside(fmt.Sprint("f", i), strings.Repeat(fmt.Sprint(i), 100<<10))
 	}
@@ -454,7 +454,7 @@ func TestU8LimitsCountBlocks(t *testing.T) {
 func TestU8RedoIsWithinLimits(t *testing.T) {
 	var warned []Warning
 	set := func(o *Options) {
-		o.Limits.LogBytes, o.Limits.AdoptedRaw = 400<<10, -1
+		o.LogBytes, o.AdoptedRaw = 400<<10, -1
 		o.Warn = func(w Warning) { warned = append(warned, w) }
 	}
 	s := newSession(t, set)

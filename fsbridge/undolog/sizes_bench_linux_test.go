@@ -107,7 +107,7 @@ func BenchmarkCompress(b *testing.B) {
 func BenchmarkPromotion(b *testing.B) {
 	for _, paths := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprint(paths, " paths"), func(b *testing.B) {
-			e := newEnv(b, nil, func(o *undolog.Options) { o.Limits.StepCount = 2 })
+			e := newEnv(b, nil, func(o *undolog.Options) { o.StepCount = 2 })
 			for b.Loop() {
 				b.StopTimer()
 				e.begin()

@@ -354,7 +354,7 @@ func TestUI17_NotKept(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newEnv(t, small(t), func(o *undolog.Options) { o.Limits.StepBytes = 100 << 10 })
+			e := newEnv(t, small(t), func(o *undolog.Options) { o.StepBytes = 100 << 10 })
 			before := undologtest.Snapshot(t, e.work)
 			entry := e.do(func(a *applier) error {
 				return run(func() error { return a.WriteAt("b.txt", []byte("x"), 0) },
@@ -406,7 +406,7 @@ func TestUI17_NotKeptElsewhere(t *testing.T) {
 		require.Missing(t, "/dev/shm and the temporary directory on two file systems", "mount -t tmpfs shm /dev/shm, and set TMPDIR to a directory on a disk")
 	}
 	t.Cleanup(func() { os.RemoveAll(other) })
-	e := newEnv(t, small(t), func(o *undolog.Options) { o.Limits.StepBytes, o.Dir = 100<<10, filepath.Join(other, "log") })
+	e := newEnv(t, small(t), func(o *undolog.Options) { o.StepBytes, o.Dir = 100<<10, filepath.Join(other, "log") })
 	before := undologtest.Snapshot(t, e.work)
 	entry := e.do(func(a *applier) error { return a.RemoveAll(".") })
 	if entry == nil || entry.Unprotected || !slices.Equal(entry.NotKept, []string{"big"}) {
@@ -426,7 +426,7 @@ func TestUI17_NotKeptElsewhere(t *testing.T) {
 }
 
 func TestUI17_AdoptionDoesNotCount(t *testing.T) {
-	e := newEnv(t, small(t), func(o *undolog.Options) { o.Limits.StepBytes = 100 << 10 })
+	e := newEnv(t, small(t), func(o *undolog.Options) { o.StepBytes = 100 << 10 })
 	before := e.snap()
 	if entry := e.do(func(a *applier) error { return a.RemoveAll(".") }); entry.Unprotected {
 		t.Fatal("removing without a copy made the step unprotected")

@@ -95,7 +95,7 @@ func TestLent(t *testing.T) {
 	failing.Fill = func(f *os.File) error { _, _ = f.WriteString("half"); return full }
 	_, err = c.Do(t.Context(), Request{Op: OpWrite, Path: Text(name)}, failing.Handlers, nil)
 	left, derr := os.ReadDir(filepath.Dir(name))
-	if b, rerr := os.ReadFile(name); err != full || string(b) == "half" || rerr != nil || derr != nil || len(left) != 1 { //nolint:errorlint // it is passed on as it is
+	if b, rerr := os.ReadFile(name); err != full || string(b) == "half" || rerr != nil || derr != nil || len(left) != 1 {
 		t.Errorf("%q, %v, %d names", b, err, len(left))
 	}
 }

@@ -16,15 +16,17 @@ const (
 
 // The states of a sandbox, and what becomes of it at the end of its time.
 const (
-	StateRunning, StatePaused = "running", "paused"
-	OnTimeoutKill             = "kill"
-	OnTimeoutPause            = "pause"
+	StateRunning   = "running"
+	StatePaused    = "paused"
+	OnTimeoutKill  = "kill"
+	OnTimeoutPause = "pause"
 )
 
 const (
-	// DefaultTimeout is how long a sandbox lives unless its client says so, and MaxTimeout how long one may.
+	// DefaultTimeout is how long a sandbox lives unless its client says so.
 	DefaultTimeout = 300 * time.Second
-	MaxTimeout     = 30 * 24 * time.Hour
+	// MaxTimeout is how long one may live.
+	MaxTimeout = 30 * 24 * time.Hour
 )
 
 // Timeout reads how long a sandbox shall live, in seconds; nil: nothing was said. The error is a [Problem].

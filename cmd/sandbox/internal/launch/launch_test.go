@@ -54,7 +54,7 @@ func TestGroups(t *testing.T) {
 			Limits:   undolog.Limits{LogBytes: 1, StepCount: 2, StepBytes: 3, Age: 4 * time.Hour, AdoptedRaw: 5, InlineBytes: undolog.DefaultSettings().InlineBytes},
 			Symlinks: undolog.SymlinkIgnore, Barriers: undolog.PolicyWarn, Durability: undolog.DurabilityPower, Gitignore: true,
 		}},
-		{got.Undo.KeepOutput, false},
+		{got.KeepOutput, false},
 		{got.Safeguards, api.Safeguards{DeleteThreshold: 1, OverwriteBytes: 2 << 10, RenameOver: true, Timeout: 3 * time.Second, Exempt: []string{"x"}}},
 		{got.Jail, hypervisor.Jail{Programs32bit: true, Debug: true, Hide: []string{"/h"}}},
 		{got.Serving, api.Serving{Bridge: hypervisor.BridgeFUSE, Cache: api.CacheNone, PosixMetadata: true}},
