@@ -163,6 +163,8 @@ export RAPID_SEED=${RAPID_SEED:-20261121}
 # A copy without its history tries the first part.
 sample=$(git rev-parse HEAD 2>/dev/null | cut -c1-6)
 export TEST_SAMPLE=${TEST_SAMPLE:-$((16#${sample:-0}))}
+# Of the property tests the first cases, which find nearly all that the hundred do that each draws by itself.
+[ "$TEST_SAMPLE" = all ] || export RAPID_CHECKS=${RAPID_CHECKS:-40}
 
 who=$(id -un)
 module=$(go list -m)
@@ -268,7 +270,7 @@ half=$((($(nproc) + 1) / 2))
 shared=$(grep -v '^[#~-]' tests/user-pass.txt | awk -v module="$module" '{print module "/" $1}')
 # left_out PACKAGES [-root]: what the user's pass, or root's, of these packages leaves out. The user's leaves out the tests for which
 # root's is enough. Of the others each commit draws half, and another commit has the rest; those that ask who runs them are always there.
-# With -root it is the other half, for packages whose root's pass finds nothing that the user's would not find, too.
+# With -root it is the other half.
 # shellcheck disable=SC2046
 left_out() { "$tmp/turns" -sample "$TEST_SAMPLE" "${@:2}" $(sed "s|^$module/||" <<<"$1"); }
 # user_tests GREP-ARGUMENT...: of the packages that run a second time those that it leaves. Without the race detector: what it finds does not depend on the user.
@@ -278,17 +280,15 @@ user_tests() {
     packages=$(packages '^$' | grep -xF "$shared" | grep "$@")
     gotests user "$packages" -vet=off -p "$half" -exec "$tmp/asuser" -skip "$(left_out "$packages")"
 }
-# root_left_out PACKAGES: what root's pass leaves to the user's, if there is one.
-root_left_out() { [ "$(id -u)" != 0 ] || left_out "$1" -root; }
-# root_tests PACKAGES [SKIP]: as whoever runs this, with the race detector, but for the tests that match. go vet has run. Of the packages that run a second time, root's pass has
-# the half that the user's leaves out: one pattern says what is left out of all packages of a call, so the others have a call of their own.
+# root_tests PACKAGES SKIP ARGUMENT...: as whoever runs this, but for the tests that match SKIP. go vet has run. Of the packages that run a second time, root's pass has the half
+# that the user's leaves out: one pattern says what is left out of all packages of a call, so the others have a call of their own.
 root_tests() {
-    local twice once left
-    twice=$(grep -xF "$shared" <<<"$1") && {
-        left=$(root_left_out "$twice")
-        gotests "$who" "$twice" -vet=off $race -p "$half" -skip "${2:-}${2:+${left:+|}}$left"
-    }
-    once=$(grep -vxF "$shared" <<<"$1") && gotests "$who" "$once" -vet=off $race -p "$half" -skip "${2:-}"
+    local twice once left=
+    twice=$(grep -xF "$shared" <<<"$1")
+    once=$(grep -vxF "$shared" <<<"$1")
+    [ "$(id -u)" != 0 ] || [ -z "$twice" ] || left=$(left_out "$twice" -root)
+    [ -z "$twice" ] || gotests "$who" "$twice" -vet=off -p "$half" -skip "$2${2:+${left:+|}}$left" "${@:3}"
+    [ -z "$once" ] || gotests "$who" "$once" -vet=off -p "$half" -skip "$2" "${@:3}"
 }
 
 # The tests are these jobs, the longest first; "lanes" of them run at a time. Each waits a part of its time, for programs and
@@ -297,10 +297,9 @@ jobs_of_all='machines bridges commands programs others kills faults user_command
 lanes=$(($(nproc) + 2))
 machines() {
     images
-    local machine=$module/tests/suite/vm promises=$module/tests/suite/promises
-    gotests "$who" "$promises" -vet=off -skip "$(root_left_out "$promises")"
-    gotests "$who" "$(packages '/tests/suite/(vm|promises)$' | grep -E "$booting")" -vet=off -p 1
-    root_tests "$machine"
+    root_tests "$module/tests/suite/promises" ''
+    root_tests "$(packages '/tests/suite/(vm|promises)$' | grep -E "$booting")" '' -p 1
+    root_tests "$module/tests/suite/vm" '' $race
     user_tests '/tests/suite/vm$'
 }
 # These tests of the program start it a thousand times: with the race detector each start takes ten times as long. So it is there
@@ -308,25 +307,20 @@ machines() {
 # them run there alone, because the ordinary user's pass has them without it, and whole.
 at_the_same_time='^Test(TwoTerminals|OwnerStays|ManyAtOnce|MC08.*|Joined.*|Racing.*|ManyJoined|BadJoiners|Approvals.*|Serve.*|MCPConnect.*|StepsFromInside)$'
 commands() {
-    local program
+    local program left=
     program=$(packages '^$' | grep -E '/cmd/sandbox$')
-    if [ "$(id -u)" = 0 ] && [ -n "$race" ]; then
-        local users
-        users=$(root_left_out "$program")
-        gotests "$who" "$program" -vet=off -skip "$at_the_same_time${users:+|$users}"
-    else
-        gotests "$who" "$program" -vet=off
-    fi
+    [ "$(id -u)" != 0 ] || [ -z "$race" ] || left=$at_the_same_time
+    root_tests "$program" "$left"
     [ -z "$race" ] || gotests race "$program" -vet=off "$race" -run "$at_the_same_time"
 }
-programs() { gotests "$who" "$(packages "$booting" | grep -E "$driving")" -vet=off -p "$half"; }
+programs() { root_tests "$(packages "$booting" | grep -E "$driving")" ''; }
 bridges() {
-    gotests "$who" "$(packages '^$' | grep -E "$racing")" -vet=off -p "$half"
-    root_tests "$(packages '^$' | grep -E "$bridging")" "^($damages)\$"
+    root_tests "$(packages '^$' | grep -E "$racing")" ''
+    root_tests "$(packages '^$' | grep -E "$bridging")" "^($damages)\$" $race
 }
 # The kills have a job of their own, which has all of them.
-others() { root_tests "$(packages "$driving|$booting|$racing|$bridging|$alone|/cmd/sandbox\$|/tests/suite/crash\$")"; }
-plain() { gotests "$who" "$(packages "$booting" | grep -E "$alone")" -vet=off -p "$half"; }
+others() { root_tests "$(packages "$driving|$booting|$racing|$bridging|$alone|/cmd/sandbox\$|/tests/suite/crash\$")" '' $race; }
+plain() { root_tests "$(packages "$booting" | grep -E "$alone")" ''; }
 # Each campaign has a folder of its own, and waits as much as it works. On a slow machine there is not time for all the kills, which
 # are random ones: the tests have to end before CI ends them.
 kills() { SANDBOX_CRASH_RUNS=300 SANDBOX_CRASH_TIME=70s gotests crash ./tests/suite/crash/... -vet=off -tags faults -parallel "$at_once"; }
@@ -380,7 +374,7 @@ else
     all_directories >"$tmp/changed"
 fi
 # A commit that moves many packages changes nearly all of them: a moment each would be minutes.
-[ -e "$tmp/late" ] || fuzz 4s 16 <"$tmp/changed"
+[ -e "$tmp/late" ] || fuzz 3s 6 <"$tmp/changed"
 
 say "result"
 awk -v before="$worked_before" '{ split(before, b); if ($2 > b[2]) printf "the processors worked %d %% of the time\n", 100 * ($1 - b[1]) / ($2 - b[2]) }' < <(worked)

@@ -7,5 +7,5 @@
 // leaves out, where that does not run all of them. N is "all" if nothing is drawn.
 //
 // Both passes have a test that asks who runs it (requires an ordinary user, root or KVM, or looks at its user), or whose cases
-// have turns of their own (require.Turn), by itself or by a function of its package that it calls. Root's pass alone has the tests with a tilde in tests/user-pass.txt.
+// have turns of their own (require.Turn), by itself, by a function of its package that it calls, or by one of tests/kit. Root's pass alone has the tests with a tilde in tests/user-pass.txt.
 package main

@@ -94,8 +94,12 @@ func pattern(names []string) string {
 // asks who runs it is not among them, because go test has one pattern for all.
 func inTurn(dirs []string) ([]string, error) {
 	names, asking := map[string]bool{}, map[string]bool{}
+	askers, err := kit()
+	if err != nil {
+		return nil, err
+	}
 	for _, dir := range dirs {
-		functions, err := read(dir)
+		functions, err := read(filepath.Join(dir, "*_test.go"), askers)
 		if err != nil {
 			return nil, err
 		}
@@ -120,11 +124,41 @@ type function struct {
 	uses     map[string]bool // names, those of functions among them
 }
 
-// read reads the functions in the tests of a directory. Methods of one name are taken for one.
-func read(dir string) (map[string]function, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+// kit are the functions of the packages below tests/kit that require a certain user, or a turn, as "package.Function".
+func kit() (map[string]bool, error) {
+	askers := map[string]bool{}
+	for _, name := range []string{"Ordinary", "AsUser", "Root", "KVM", "Turn"} {
+		askers["require."+name] = true
+	}
+	dirs, err := filepath.Glob("tests/kit/*")
+	if err != nil {
+		return nil, err
+	}
+	for _, of := range []string{"require", "*"} { // the others use that
+		for _, dir := range dirs {
+			name := filepath.Base(dir)
+			if ok, _ := filepath.Match(of, name); !ok {
+				continue
+			}
+			functions, err := read(filepath.Join(dir, "*.go"), askers)
+			if err != nil {
+				return nil, err
+			}
+			for f := range functions {
+				if requires(functions, f, map[string]bool{}) {
+					askers[name+"."+f] = true
+				}
+			}
+		}
+	}
+	return askers, nil
+}
+
+// read reads the functions in files of one package. Methods of one name are taken for one.
+func read(pattern string, askers map[string]bool) (map[string]function, error) {
+	files, err := filepath.Glob(pattern)
 	if err == nil && len(files) == 0 {
-		err = errors.New("no tests in " + dir)
+		err = errors.New("no files are " + pattern)
 	}
 	if err != nil {
 		return nil, err
@@ -137,7 +171,8 @@ func read(dir string) (map[string]function, error) {
 		}
 		for _, d := range tree.Decls {
 			if d, ok := d.(*ast.FuncDecl); ok && d.Body != nil {
-				f := describe(d.Body)
+				f := describe(d.Body, askers)
+				f.requires = f.requires || askers[tree.Name.Name+"."+d.Name.Name]
 				if had, ok := functions[d.Name.Name]; ok {
 					f.requires, f.looks = f.requires || had.requires, f.looks || had.looks
 					maps.Copy(f.uses, had.uses)
@@ -149,7 +184,7 @@ func read(dir string) (map[string]function, error) {
 	return functions, nil
 }
 
-func describe(body *ast.BlockStmt) function {
+func describe(body *ast.BlockStmt, askers map[string]bool) function {
 	f := function{uses: map[string]bool{}}
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -159,8 +194,8 @@ func describe(body *ast.BlockStmt) function {
 			from, _ := n.X.(*ast.Ident)
 			switch name := n.Sel.Name; {
 			case from == nil:
-			case from.Name == "require":
-				f.requires = f.requires || slices.Contains([]string{"Ordinary", "AsUser", "Root", "KVM", "Turn"}, name)
+			case askers[from.Name+"."+name]:
+				f.requires = true
 			case from.Name == "os", from.Name == "unix", from.Name == "syscall":
 				f.looks = f.looks || slices.Contains([]string{"Getuid", "Geteuid", "Getgid", "Getegid"}, name)
 			}

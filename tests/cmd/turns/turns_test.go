@@ -17,6 +17,7 @@ func TestC(t *testing.T) { box{}.method() }
 func TestD(t *testing.T) { if os.Getuid() == 0 {} }
 func TestE(t *testing.T) { other() }
 func TestF(t *testing.T) { require.Turn(t) }
+func TestH(t *testing.T) { disk.Full(t) }
 func TestMain(m *testing.M) {}
 func helper(t *testing.T) { deeper(t); helper(t) }
 func deeper(t *testing.T) { require.Ordinary(t) }
@@ -29,12 +30,15 @@ func (b box) method() {}
 func TestBothPasses(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		list:             "# a comment\np  a reason\n~p TestRoot  a reason\n~p TestScripts/x  a reason\n",
-		"p/a_test.go":    source,
-		"p/a.go":         "package p\n\nfunc TestNot() {}\n",
-		"q/b_test.go":    "package q\n\nfunc TestRoot(t *testing.T) {}\nfunc TestG(t *testing.T) {}\nfunc TestB(t *testing.T) { require.Root(t) }\n",
-		"broken/_a.go":   "",
-		"torn/a_test.go": "package",
+		list:          "# a comment\np  a reason\n~p TestRoot  a reason\n~p TestScripts/x  a reason\n",
+		"p/a_test.go": source,
+		"p/a.go":      "package p\n\nfunc TestNot() {}\n",
+
+		"tests/kit/require/r.go": "package require\n\nfunc Image(t testing.TB) { Root(t) }\nfunc Root(t testing.TB) {}\n",
+		"tests/kit/disk/d.go":    "package disk\n\nfunc Full(t testing.TB) { require.Image(t) }\n",
+		"q/b_test.go":            "package q\n\nfunc TestRoot(t *testing.T) {}\nfunc TestG(t *testing.T) {}\nfunc TestB(t *testing.T) { require.Root(t) }\n",
+		"broken/_a.go":           "",
+		"torn/a_test.go":         "package",
 	} {
 		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
 			t.Fatal(err)
@@ -48,7 +52,7 @@ func TestBothPasses(t *testing.T) {
 		{"-sample 0 p q", "^TestE$|^TestG$|^TestRoot$|^TestScripts$/^x$"},
 		{"-sample 1 p q", "^TestC$|^TestRoot$|^TestScripts$/^x$"},
 		{"-root -sample 0 p q", "^TestC$"},
-		{"-root -sample 0 p", "^TestC$"}, // whatever else is asked for with it
+		{"-root -sample 0 p", "^TestB$|^TestC$"}, // one that asks in q alone is left to the user, who has it with both
 		{"-root -sample 1 q", "^TestG$"},
 		{"-root -sample 1 p q", "^TestE$|^TestG$"},
 		{"-sample 2 p", "^TestE$|^TestRoot$|^TestScripts$/^x$"},
