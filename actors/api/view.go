@@ -42,7 +42,7 @@ type Viewer interface {
 	// MakeDir makes a directory and those above it. If it is there already, Existed is set and nothing is changed; if something else is, the error is fs.ErrExist.
 	MakeDir(ctx context.Context, r MakeDirRequest) (PathChange, error)
 	// MovePath renames, and makes the directories above the new path. A file takes the place of a file, and a directory that of an empty one, unless NoReplace is set (then it is fs.ErrExist). Across file systems, and so across
-	// the border of a working folder, it copies, with modes and times, and then removes, all in one step if one end is in a folder; anything but files, directories
+	// the border of a working folder, it copies, with modes, times, extended attributes and hard links within what is moved (as far as the other file system has them), and then removes, all in one step if one end is in a folder; anything but files, directories
 	// and symlinks is then an error (fs.ErrInvalid) before something is changed. A symlink is moved itself. The answer's path is the new one.
 	MovePath(ctx context.Context, r MovePathRequest) (PathChange, error)
 	// RemovePath removes a path, and what is in it. A symlink is removed itself. It is fs.ErrNotExist if there is nothing, and syscall.ENOTEMPTY without Recursive for a directory that is not empty. A working folder itself is not removed (fs.ErrInvalid).

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,7 +31,7 @@ func (s *server) carry(from, to string, st fs.FileInfo) error {
 		return err
 	}
 	tmp := beside(to)
-	err := s.copyTree(from, tmp)
+	err := (&carrier{server: s, made: map[inode]string{}}).copyTree(from, tmp)
 	if err == nil {
 		err = rename(tmp, to, s.req.New)
 	}
@@ -54,14 +56,29 @@ func (s *server) movable(from string) error {
 	})
 }
 
-// copyTree copies, with modes and times.
-func (s *server) copyTree(from, to string) error {
+// carrier copies a tree.
+type carrier struct {
+	*server
+	made map[inode]string // the copies of what has several names, by what it was
+	buf  []byte           // for attributes
+}
+
+// inode names a file whatever its names are.
+type inode struct{ device, number uint64 }
+
+// copyTree copies, with modes, times, attributes and the names of one file for each other.
+func (s *carrier) copyTree(from, to string) error {
 	if s.ctx.Err() != nil {
 		return errGone
 	}
 	st, err := os.Lstat(from)
 	if err != nil {
 		return err
+	}
+	sys := st.Sys().(*syscall.Stat_t) //nolint:forcetypeassert // it is on Linux
+	file, several := inode{sys.Dev, sys.Ino}, !st.IsDir() && sys.Nlink > 1
+	if first := s.made[file]; several && first != "" && os.Link(first, to) == nil {
+		return nil // or this file system has no such names: it is a file of its own then
 	}
 	switch {
 	case st.Mode()&fs.ModeSymlink != 0:
@@ -76,7 +93,13 @@ func (s *server) copyTree(from, to string) error {
 	if err != nil {
 		return err
 	}
+	if several {
+		s.made[file] = to
+	}
 	if st.Mode()&fs.ModeSymlink == 0 {
+		if err := s.copyAttributes(from, to); err != nil {
+			return err
+		}
 		if err := os.Chmod(to, st.Mode().Perm()|st.Mode()&(fs.ModeSetgid|fs.ModeSticky)); err != nil {
 			return err
 		}
@@ -94,7 +117,7 @@ func copyLink(from, to string) error {
 	return os.Symlink(target, to)
 }
 
-func (s *server) copyDir(from, to string) error {
+func (s *carrier) copyDir(from, to string) error {
 	if err := os.Mkdir(to, 0o700); err != nil {
 		return err
 	}
@@ -110,7 +133,7 @@ func (s *server) copyDir(from, to string) error {
 	return nil
 }
 
-func (s *server) copyFile(from, to string) error {
+func (s *carrier) copyFile(from, to string) error {
 	in, err := open(from, unix.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
@@ -131,4 +154,41 @@ func (s *server) copyFile(from, to string) error {
 		err = errGone
 	}
 	return errors.Join(err, out.Close())
+}
+
+// maxAttributes is how many bytes the names of a file's extended attributes have at most, and the value of one.
+const maxAttributes = 64 << 10
+
+// copyAttributes copies the extended attributes of a file, access lists among them. What the other file system does not hold, or only the system may set, is left out.
+func (s *carrier) copyAttributes(from, to string) error {
+	if s.buf == nil {
+		s.buf = make([]byte, maxAttributes)
+	}
+	n, err := unix.Llistxattr(from, s.buf)
+	if err != nil {
+		if err == unix.EOPNOTSUPP || err == unix.ENOSYS {
+			return nil
+		}
+		return at("list attributes", from, err)
+	}
+	for name := range strings.SplitSeq(string(s.buf[:n]), "\x00") {
+		if name == "" {
+			continue
+		}
+		n, err := unix.Lgetxattr(from, name, s.buf)
+		if err == nil {
+			err = unix.Lsetxattr(to, name, s.buf[:n], 0)
+		}
+		ours := strings.HasPrefix(name, "user.")
+		switch err {
+		case nil, unix.EOPNOTSUPP, unix.ENODATA: // it may have gone meanwhile
+		case unix.ENOSPC, unix.EDQUOT:
+			return at("set attributes", to, err)
+		default:
+			if ours {
+				return at("copy attribute "+name, from, err)
+			}
+		}
+	}
+	return nil
 }

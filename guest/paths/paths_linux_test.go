@@ -399,6 +399,73 @@ func TestCarry(t *testing.T) {
 	noTemporary(t, dir)
 }
 
+// Attributes and the names of one file are carried along: what was one file is one file afterwards, and another name outside of the tree keeps what it had.
+func TestCarryAttributes(t *testing.T) {
+	dir := tree(t)
+	at := func(p string) string { return filepath.Join(dir, p) }
+	err := errors.Join(os.Link(at("a/file"), at("a/b/same")), os.Link(at("a/file"), at("outside")), os.Link(at("a/link"), at("a/b/samelink")), os.Chmod(at("a/b"), 0o500), os.Chmod(at("a/file"), 0o440))
+	for _, p := range []string{"a/file", "a/b", "a/b/deep", "a"} { // root may, whatever the mode is
+		mode, serr := os.Stat(at(p))
+		if err = errors.Join(err, serr); err != nil {
+			t.Fatal(err)
+		}
+		err = errors.Join(err, os.Chmod(at(p), 0o700), unix.Lsetxattr(at(p), "user.test", []byte("of "+p), 0), unix.Lsetxattr(at(p), "user.empty", nil, 0), os.Chmod(at(p), mode.Mode()))
+	}
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		t.Skip("the file system of the temporary directory has no extended attributes: set TMPDIR to one that has them, as ext4")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	access := []byte{2, 0, 0, 0, 1, 0, 7, 0, 0xff, 0xff, 0xff, 0xff, 2, 0, 4, 0, 0x39, 0x30, 0, 0, 4, 0, 5, 0, 0xff, 0xff, 0xff, 0xff, 16, 0, 7, 0, 0xff, 0xff, 0xff, 0xff, 32, 0, 5, 0, 0xff, 0xff, 0xff, 0xff}
+	listed := unix.Lsetxattr(at("a/b/deep"), "system.posix_acl_access", access, 0) == nil // user 12345 may read
+	st, err := os.Lstat(at("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deep, err := os.Stat(at("a/b/deep"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{o: Options{Umask: -1}}
+	s.ctx, s.gone = t.Context(), func() {}
+	if os.Getuid() != 0 {
+		if err := os.Chmod(at("a/b"), 0o700); err != nil { // or what is in it could not be removed
+			t.Fatal(err)
+		}
+	}
+	if err := s.carry(at("a"), at("carried"), st); err != nil {
+		t.Fatal(err)
+	}
+	for p, want := range map[string]string{"file": "of a/file", "b/same": "of a/file", "b": "of a/b", "b/deep": "of a/b/deep", ".": "of a"} {
+		for name, want := range map[string]string{"user.test": want, "user.empty": ""} {
+			value := make([]byte, 100)
+			if n, err := unix.Lgetxattr(at(filepath.Join("carried", p)), name, value); err != nil || string(value[:n]) != want {
+				t.Errorf("%s: %s: %q, %v", p, name, value[:max(n, 0)], err)
+			}
+		}
+	}
+	value := make([]byte, 100)
+	if n, err := unix.Lgetxattr(at("carried/b/deep"), "system.posix_acl_access", value); listed && (err != nil || !bytes.Equal(value[:n], access)) {
+		t.Errorf("the access list: %v, %v", value[:max(n, 0)], err)
+	}
+	if now, err := os.Stat(at("carried/b/deep")); err != nil || now.Mode() != deep.Mode() {
+		t.Errorf("%v, was %v, %v", now.Mode(), deep.Mode(), err)
+	}
+	for _, pair := range [][2]string{{"carried/file", "carried/b/same"}, {"carried/link", "carried/b/samelink"}} {
+		x, err := os.Lstat(at(pair[0]))
+		y, yerr := os.Lstat(at(pair[1]))
+		if err != nil || yerr != nil || !os.SameFile(x, y) {
+			t.Errorf("%q are two files: %v, %v", pair, err, yerr)
+		}
+	}
+	x, err := os.Lstat(at("carried/file"))
+	y, yerr := os.Lstat(at("outside"))
+	if err != nil || yerr != nil || os.SameFile(x, y) || x.Mode().Perm() != 0o440 {
+		t.Errorf("%v, %v; %v, %v", x, y, err, yerr)
+	}
+}
+
 // watching is a watch, and what it has told.
 type watching struct {
 	*call
