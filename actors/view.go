@@ -53,10 +53,11 @@ func (s *Session) caller() *paths.Caller {
 	return &paths.Caller{Exec: s.startCommand, Number: func() int64 { return s.commands.Add(1) }}
 }
 
-// device is that of the working folder in which a path lies by its text, for files that the program inside lends us; 0: they are not lent. Only where it is a process of this host can it.
+// device is that of the working folder in which a path lies by its text, for files that the program inside lends us; 0: they are not lent. Only where it is a process of this host can it. What we would do with the files is not held
+// to what is read and written inside, so that no limits of that may be set.
 func (s *Session) device(p paths.Text) uint64 {
 	w := s.folderOf(string(p))
-	if _, here := s.slot.Guest().(hypervisor.Housed); w == nil || !here {
+	if _, here := s.slot.Guest().(hypervisor.Housed); w == nil || !here || s.cfg.Resources.IO > 0 || s.cfg.Resources.FileBytes > 0 {
 		return 0
 	}
 	return paths.DeviceOf(w.Root.FD())

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -24,7 +25,8 @@ type Options struct {
 
 // Main is the program: it serves one request on stdin and stdout.
 func Main() int {
-	debug.SetGCPercent(100) // who starts a helper of the shim's lets it collect nothing
+	signal.Ignore(unix.SIGXFSZ) // what becomes too large is an error
+	debug.SetGCPercent(100)     // who starts a helper of the shim's lets it collect nothing
 	if err := Serve(os.Stdin, os.Stdout, Options{Umask: -1}); err != nil {
 		fmt.Fprintln(os.Stderr, "sandbox-guest paths:", err)
 		return 1

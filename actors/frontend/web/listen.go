@@ -16,7 +16,7 @@ const (
 	// DefaultConnections are how many connections are served at a time where nothing else is said.
 	DefaultConnections = 512
 	// piece is how much of a file is handed to the kernel at a time: a client has the time for one write for each.
-	piece = 1 << 20
+	piece = 256 << 10
 )
 
 // Listening says where to listen.

@@ -54,7 +54,7 @@ func everywhere(t *testing.T, f func(l *lab)) {
 	}
 }
 
-func newLab(t *testing.T, kind string) *lab {
+func newLab(t *testing.T, kind string, change ...func(*api.Config)) *lab {
 	t.Helper()
 	require.FUSE(t)
 	require.UserNamespaces(t)
@@ -83,6 +83,9 @@ func newLab(t *testing.T, kind string) *lab {
 	case "none":
 		cfg.Runtime, cfg.Jail = none.New(none.Options{Dir: filepath.Join(base, "mounts"), Umask: 0o022}), hypervisor.Jail{}
 		l.other = filepath.Join(base, "other")
+	}
+	for _, f := range change {
+		f(&cfg)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

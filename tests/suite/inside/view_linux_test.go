@@ -304,6 +304,16 @@ func TestLargeReplaced(t *testing.T) {
 	})
 }
 
+// A limit of how large files may become inside holds for what is written there by a client, too.
+func TestLargeAndLimited(t *testing.T) {
+	l := newLab(t, "mediated", func(c *api.Config) { c.Resources.FileBytes = 2 << 20 })
+	path := filepath.Join(l.work, "file")
+	_, err := l.WritePath(t.Context(), api.WritePathRequest{Path: path}, io.LimitReader(&counting{}, 5<<20))
+	if !errors.Is(err, syscall.EFBIG) || l.read(path) != "content" || l.steps() != 0 {
+		t.Errorf("%v, %q, %d steps", err, l.read(path), l.steps())
+	}
+}
+
 // A file that becomes shorter while it is read is an error, and of one that becomes longer comes what there was.
 func TestWhileItChanges(t *testing.T) {
 	everywhere(t, func(l *lab) {
