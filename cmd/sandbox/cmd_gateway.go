@@ -46,6 +46,7 @@ func (a *app) gatewayCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.engine, "engine", "kubernetes", "what has the sandboxes: kubernetes")
+	cmd.Flags().StringVar(&o.listen.Address, "listen", "", "serve over HTTP at this address (HOST:PORT)")
 	addListenFlags(cmd, &o.listen)
 	f.StringVar(&o.secret, "secret", "", "file with the secret of the sandboxes' tokens, of 32 bytes or more")
 	f.StringVar(&o.domain, "domain", "", "domain below which host names PORT-ID.DOMAIN lead to ports of sandboxes")

@@ -40,7 +40,7 @@ type runOptions struct {
 
 // programFlags set keys of the configuration for all commands, and serveFlags those that only serve has. Flags of all other keys are for a session that
 // is started (app.sessionFlags).
-var programFlags, serveFlags = []string{"undo-dir", "log-level", "log-format"}, []string{"mcp-socket", "auto-approve"}
+var programFlags, serveFlags = []string{"undo-dir", "log-level", "log-format"}, []string{"listen", "metrics", "mcp-socket", "auto-approve"}
 
 func (a *app) runCommand() *cobra.Command {
 	var o runOptions

@@ -19,7 +19,6 @@ type serveOptions struct {
 	uiPort   int
 	part     bool
 	http     web.Settings
-	metrics  string
 	e2b      serve.E2B
 }
 
@@ -45,6 +44,10 @@ func (a *app) serveCommand() *cobra.Command {
 			if cmd.Flags().Changed("ui-port") && !o.ui {
 				return console.Usagef("--ui-port says where the page is served: add --ui")
 			}
+			o.http.Address = a.conf.Serve.Listen
+			if o.protocol == "stdio" && !cmd.Flags().Changed("listen") {
+				o.http.Address = "" // what a file says is about the others
+			}
 			if name := changed(cmd, listenFlags); name != "" && o.http.Address == "" && o.protocol != "e2b" {
 				return console.Usagef("--%s is about a listener: add --listen", name)
 			}
@@ -61,7 +64,6 @@ func (a *app) serveCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.ui, "ui", false, "serve the page for this machine's browser, too")
 	cmd.Flags().IntVar(&o.uiPort, "ui-port", 0, "the port of 127.0.0.1 for it; 0: a free one")
 	addListenFlags(cmd, &o.http)
-	cmd.Flags().StringVar(&o.metrics, "metrics", "", "tell Prometheus figures at this address (HOST:PORT), path /metrics")
 	cmd.Flags().StringVar(&o.e2b.Role, "role", serve.RoleAPI, "of the protocol e2b: api (clients make sandboxes) or envd (there is one)")
 	cmd.Flags().StringVar(&o.e2b.Token, "access-token", "", "a `file` with the token that clients have to send with --role envd (X-Access-Token); without it POST /init gives one")
 	cmd.Flags().StringVar(&o.e2b.Dir, "sandboxes", "", "the `directory` of sandboxes, snapshots and templates (default below the user's state)")
@@ -90,7 +92,7 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 	options := serve.Options{
 		Protocol: o.protocol, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
 		Launcher: a.launch, Base: a.base, Flags: a.keyFlags, ConfigFile: a.flags.configFile, Env: env, Version: version, UI: o.ui, UIPort: o.uiPort,
-		Again: a.again("serve", "--part"), Part: o.part, HTTP: o.http, Metrics: o.metrics,
+		Again: a.again("serve", "--part"), Part: o.part, HTTP: o.http, Metrics: a.conf.Serve.Metrics,
 	}
 	switch o.protocol {
 	case "stdio", "mcp":
@@ -107,10 +109,9 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 // listenFlags are the flags that only a listener has, beside its address.
 var listenFlags = []string{"keys", "tls-cert", "tls-key", "allow-origin", "server-name"}
 
-// addListenFlags adds the flags of a listener for HTTP, which are the same for each protocol.
+// addListenFlags adds the flags of a listener for HTTP, beside its address, which are the same for each protocol.
 func addListenFlags(cmd *cobra.Command, s *web.Settings) {
 	f := cmd.Flags()
-	f.StringVar(&s.Address, "listen", "", "serve over HTTP at this address (HOST:PORT)")
 	f.StringVar(&s.Keys, "keys", "", "file with a key a line, of which clients must show one")
 	f.StringVar(&s.Certificate, "tls-cert", "", "file with the certificate for TLS (PEM)")
 	f.StringVar(&s.CertificateKey, "tls-key", "", "file with the certificate's private key (PEM)")

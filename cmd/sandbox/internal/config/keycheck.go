@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -43,6 +44,14 @@ func atOnce(c *Config) error {
 func between(d, least, most time.Duration) error {
 	if d < least || d > most {
 		return fmt.Errorf("%v is not between %v and %v", Duration(d), Duration(least), Duration(most))
+	}
+	return nil
+}
+
+// listened looks at an address to listen at; empty is none.
+func listened(address string) error {
+	if _, _, err := net.SplitHostPort(address); err != nil && address != "" {
+		return fmt.Errorf("%q is no address: it is HOST:PORT, as in 127.0.0.1:8080", address)
 	}
 	return nil
 }

@@ -287,6 +287,14 @@ func insideKeys() []Key {
 func frontendKeys() []Key {
 	return []Key{
 		{
+			Name: "serve.listen", Flag: "listen", valid: func(c *Config) error { return listened(c.Serve.Listen) },
+			Doc: "the `address` (HOST:PORT) at which serve serves over HTTP: MCP, in the place of stdin and stdout, or E2B's protocol. The STDIO API has none. Empty: MCP is on stdin and stdout, and E2B's protocol on the loopback",
+		},
+		{
+			Name: "serve.metrics", Flag: "metrics", valid: func(c *Config) error { return listened(c.Serve.Metrics) },
+			Doc: "the `address` (HOST:PORT) at which serve tells Prometheus figures, path /metrics; one process has it at a time. Empty: nowhere",
+		},
+		{
 			Name: "stdio.timeout",
 			Doc:  "ends a command of serve's STDIO API that has no timeout of its own. 0s: never",
 		},

@@ -31,6 +31,7 @@ type Config struct {
 	Limits        Limits
 	Bridge        api.Serving // how the folders are served
 	Agent         Agent
+	Serve         Serve
 	Stdio         Stdio
 	MCP           MCP
 	Classifier    Classifier
@@ -91,6 +92,9 @@ func milliCPUs(s string) (int, error) {
 
 // Agent is the coding agent behind agent.prompt of the STDIO API.
 type Agent struct{ Command []string }
+
+// Serve is where serve listens (HOST:PORT): for clients, and for Prometheus.
+type Serve struct{ Listen, Metrics string }
 
 // Stdio is the STDIO API of serve.
 type Stdio struct{ Timeout Duration }
