@@ -75,6 +75,7 @@ func (c *call) finish(content string) (g got) {
 					_ = Write(c.to, FrameEnd, nil)
 				}
 			}()
+		case FrameAlive: // it takes long
 		case FrameData:
 			g.data = append(g.data, payload...)
 		case FrameList:

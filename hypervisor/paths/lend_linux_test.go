@@ -46,7 +46,12 @@ func newTaking(t *testing.T, device uint64) *taking {
 	h := &taking{}
 	h.Handlers = Handlers{
 		Device: device, Data: &h.data, Lent: func(f *os.File) { h.lent = f },
-		Ready: func(r Reply) error { h.size = r.Info.Size; return nil },
+		Ready: func(r Reply) error {
+			if r.Info != nil {
+				h.size = r.Info.Size
+			}
+			return nil
+		},
 		Input: func() io.Reader { return strings.NewReader("by the wire") },
 		Fill:  func(f *os.File) error { _, err := f.WriteString("by the host"); return err },
 	}

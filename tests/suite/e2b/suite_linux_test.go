@@ -30,14 +30,21 @@ type server struct {
 	url       string
 	sandboxes string
 	log       *strings.Builder
+	stop      func() // ends it
 }
 
 // serve starts a server at a free port.
 func serve(t *testing.T, flags ...string) *server {
 	t.Helper()
-	s := &server{box: drive.New(t, nil), log: &strings.Builder{}}
-	s.sandboxes = filepath.Join(s.box.State, "sandboxes")
-	cmd := s.box.Bare(context.WithoutCancel(t.Context()), append([]string{"serve", "--protocol", "e2b", "--listen", "127.0.0.1:0", "--sandboxes", s.sandboxes, "--log-format", "json", "--log-level", "warn"}, flags...)...)
+	box := drive.New(t, nil)
+	return start(t, box, append([]string{"--sandboxes", filepath.Join(box.State, "sandboxes")}, flags...)...)
+}
+
+// start starts one with a state that is there.
+func start(t *testing.T, box *drive.Sandbox, flags ...string) *server {
+	t.Helper()
+	s := &server{box: box, sandboxes: filepath.Join(box.State, "sandboxes"), log: &strings.Builder{}}
+	cmd := s.box.Bare(context.WithoutCancel(t.Context()), append([]string{"serve", "--protocol", "e2b", "--listen", "127.0.0.1:0", "--log-format", "json", "--log-level", "warn"}, flags...)...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +68,7 @@ func serve(t *testing.T, flags ...string) *server {
 			}
 		}
 	}()
-	t.Cleanup(func() {
+	s.stop = sync.OnceFunc(func() {
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Error(err)
 		}
@@ -74,6 +81,7 @@ func serve(t *testing.T, flags ...string) *server {
 		}
 		s.box.CheckResidue(t)
 	})
+	t.Cleanup(s.stop)
 	select {
 	case a := <-address:
 		s.url = "http://" + a
@@ -137,12 +145,18 @@ func TestSDK(t *testing.T) {
 // call sends a request without a body, with a key.
 func (s *server) call(t *testing.T, method, path, key string) (int, []byte) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, s.url+path, nil)
+	return s.send(t, method, path, "", http.Header{"X-Api-Key": {key}})
+}
+
+// send sends a request.
+func (s *server) send(t *testing.T, method, path, body string, headers http.Header) (int, []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
 	if err != nil {
 		t.Error(err)
 		return 0, nil
 	}
-	req.Header.Set("X-Api-Key", key)
+	req.Header = headers
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Error(err)
@@ -154,6 +168,40 @@ func (s *server) call(t *testing.T, method, path, key string) (int, []byte) {
 		t.Error(err)
 	}
 	return res.StatusCode, b
+}
+
+// TestKeptVariables: what POST /init has set is there for the next server of the folder, once that has the token, and commands cannot read it where it is kept.
+func TestKeptVariables(t *testing.T) {
+	box := drive.New(t, nil)
+	flags := []string{"--role", "envd", "-C", box.Dir, "--isolation", "jail"}
+	token := strings.Repeat("t", 30)
+	admitted := http.Header{"X-Access-Token": {token}}
+	s := start(t, box, flags...)
+	if status, b := s.send(t, "POST", "/init", `{"accessToken":"`+token+`","envVars":{"KEPT":"a secret"}}`, http.Header{}); status != http.StatusNoContent {
+		t.Fatalf("%d %s", status, b)
+	}
+	s.stop()
+	s = start(t, box, flags...)
+	if status, b := s.send(t, "POST", "/init", `{"accessToken":"`+token+`"}`, http.Header{}); status != http.StatusNoContent {
+		t.Fatalf("%d %s", status, b)
+	}
+	if _, b := s.send(t, "GET", "/envs", "", admitted); !strings.Contains(string(b), `"KEPT":"a secret"`) {
+		t.Errorf("%s", b)
+	}
+	found := false
+	err := filepath.WalkDir(box.State, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Base(path) != "variables.json" {
+			return err
+		}
+		found = true
+		if status, b := s.send(t, "GET", "/files?path="+path, "", admitted); status != http.StatusNotFound && status != http.StatusForbidden {
+			t.Errorf("%s: %d %s", path, status, b)
+		}
+		return nil
+	})
+	if err != nil || !found {
+		t.Errorf("it is not kept below %s: %v", box.State, err)
+	}
 }
 
 // TestAtOnce: sandboxes start at the same time, the first of a server too, and end so.

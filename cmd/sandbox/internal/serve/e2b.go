@@ -268,8 +268,9 @@ func (s *e2bServer) pod(ctx context.Context) (live api.Live, kept string, err er
 	if kept, err = actors.FrontendDir(cfg.Directories[0].Path); err == nil {
 		err = os.MkdirAll(kept, 0o700)
 	}
-	if err != nil {
-		return nil, "", err
+	if err != nil { // a session needs no such place, if its log has another one
+		s.Launcher.Log.Warn("the variables that POST /init gives are not kept", "component", "e2b", "err", err)
+		kept = ""
 	}
 	live, err = s.launch(ctx, cfg)
 	return live, kept, err
