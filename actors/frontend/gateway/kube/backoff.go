@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"github.com/codeagent/sandbox/supervision"
@@ -46,9 +47,14 @@ func Within(ctx context.Context, clock supervision.Clock, d time.Duration) (_ co
 	return ctx, func() { stop(); end(nil) }
 }
 
-// Retry calls f until it succeeds, fails for good, or ctx ends. Then it returns what f said last, with the cause.
+// mostRefusals is how often something is tried that a server which is not ready refuses.
+const mostRefusals = 6
+
+// Retry calls f until it succeeds, fails for good, or ctx ends. Then it returns what f said last, with the cause. A server that has just started serves before it knows who may do what: what it refuses is tried
+// again until it says that it is ready, and once more then.
 func (c *Client) Retry(ctx context.Context, f func(context.Context) error) error {
 	var pause Backoff
+	refusals := 0
 	for {
 		err := f(ctx)
 		switch {
@@ -56,6 +62,11 @@ func (c *Client) Retry(ctx context.Context, f func(context.Context) error) error
 			return nil
 		case ctx.Err() != nil:
 			return errors.Join(err, context.Cause(ctx))
+		case Code(err) == http.StatusForbidden && refusals < mostRefusals:
+			if refusals++; c.ready(ctx) {
+				refusals = mostRefusals
+				continue
+			}
 		case !Passing(err):
 			return err
 		}
@@ -63,4 +74,9 @@ func (c *Client) Retry(ctx context.Context, f func(context.Context) error) error
 			return errors.Join(err, cause)
 		}
 	}
+}
+
+// ready tells whether the server says that it is ready.
+func (c *Client) ready(ctx context.Context) bool {
+	return c.do(ctx, request{method: http.MethodGet, path: "/readyz"}, maxAnswer, nil) == nil
 }

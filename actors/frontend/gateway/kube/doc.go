@@ -10,6 +10,7 @@
 //
 //   - What is waited for is watched, never asked for again and again ([Store]). A watch that ends begins again where it was; one that is too old (410) begins with a list.
 //   - Whatever fails in a way that passes (no connection, 429, 5xx) is tried again after a pause that doubles ([Backoff]), with a part of it by chance, so that replicas do not come at the same instant.
+//   - A refusal (403) of a server that has just started says nothing: it is tried again until the server is ready ([Client.Retry]).
 //   - A change names the version of the object that it was made for. If somebody was faster (409), it is made again for the new one ([Client.ChangeClaim]).
 //   - The token is read from its file for each request: the kubelet replaces it.
 //

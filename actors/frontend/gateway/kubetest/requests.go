@@ -24,8 +24,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.requests = append(s.requests, r.Method+" "+r.URL.Path)
 	s.tokens = append(s.tokens, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
-	down, refused := s.down, s.refuse[r.Method]
-	delete(s.refuse, r.Method)
+	down, starting, refused := s.down, s.starting, s.refuse[r.Method]
 	lost := s.lose == r.Method
 	if lost {
 		s.lose = ""
@@ -34,11 +33,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if down {
 		panic(http.ErrAbortHandler)
 	}
-	if refused != 0 {
+	switch {
+	case starting:
+		s.status(w, http.StatusForbidden, "Forbidden", `User "system:serviceaccount:a:b" cannot do that: RBAC: role.rbac.authorization.k8s.io "b" not found`)
+		return
+	case r.URL.Path == "/readyz":
+		_, _ = io.WriteString(w, "ok")
+		return
+	case refused != 0:
 		s.status(w, refused, "Refused", "the test says so")
 		return
-	}
-	if lost {
+	case lost:
 		s.route(discard{header: http.Header{}}, r)
 		panic(http.ErrAbortHandler)
 	}

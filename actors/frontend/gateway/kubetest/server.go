@@ -40,6 +40,7 @@ type Server struct {
 	began     uint64
 	down      bool
 	late      bool // the watches
+	starting  bool
 	conflicts int
 	lose      string // the method of the next request whose answer is lost
 	refuse    map[string]int
@@ -176,6 +177,13 @@ func (s *Server) Late(late bool) {
 	s.cond.Broadcast()
 }
 
+// Starting has the server be one that has just started, or be ready: until then it refuses everything, because it does not know yet who may do what.
+func (s *Server) Starting(starting bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.starting = starting
+}
+
 // Compact makes all versions until now too old to be watched from, and ends the watches.
 func (s *Server) Compact() {
 	s.mu.Lock()
@@ -199,7 +207,7 @@ func (s *Server) Lose(method string) {
 	s.lose = method
 }
 
-// Refuse answers the next request with a method with a status.
+// Refuse answers requests with a method with a status from now on; 0: as ever.
 func (s *Server) Refuse(method string, status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
