@@ -296,11 +296,7 @@ func TestManyConnections(t *testing.T) {
 		_ = c.Close()
 	}
 	r.http.Client().CloseIdleConnections()
-	actortest.Eventually(t, "the end of the connections", func() bool {
-		n := 0
-		r.s.clients.Range(func(any, any) bool { n++; return true })
-		return n == 0
-	})
+	actortest.Eventually(t, "the end of the connections", func() bool { return r.s.clients.Len() == 0 })
 	for _, a := range sb.fake.attached {
 		if !a.detached.Load() || a.told == 0 {
 			t.Error("a connection has gone, and its actor is there")

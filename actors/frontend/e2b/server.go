@@ -3,7 +3,6 @@ package e2b
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/actors/frontend/web"
 	"github.com/codeagent/sandbox/supervision"
@@ -79,9 +79,8 @@ type Server struct {
 	pod   *place         // with [Options.Live]
 	lock  int            // of the root; -1: there is none
 
-	clients  sync.Map // *client, by its net.Conn
+	clients  *frontend.Clients
 	draining atomic.Bool
-	calls    atomic.Uint64
 
 	mu        sync.RWMutex
 	sandboxes map[string]*sandbox
@@ -96,7 +95,7 @@ func New(o Options) (*Server, error) {
 	if o.Clock == nil {
 		o.Clock = supervision.RealClock{}
 	}
-	s := &Server{o: o, lock: -1, sandboxes: map[string]*sandbox{}}
+	s := &Server{o: o, lock: -1, clients: frontend.NewClients(frontendName), sandboxes: map[string]*sandbox{}}
 	s.rest, s.inner = s.routesREST(), s.routesInner()
 	if o.Live != nil {
 		p, err := s.newPlace(o.Live, nil)
@@ -263,8 +262,8 @@ func (s *Server) admitted(r *http.Request) error {
 // bounded is the body of a request: at most so many bytes, of which some have to come all the time.
 func (s *Server) bounded(w http.ResponseWriter, r *http.Request, most int64) *body {
 	b := &body{ReadCloser: web.Body(w, r, most, bodyTimeout)}
-	if c := clientOf(r); c != nil {
-		b.read = &c.in
+	if c := frontend.ClientOf(r); c != nil {
+		b.read = &c.In
 	}
 	return b
 }
@@ -286,6 +285,3 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
-
-// number gives each call its id.
-func (s *Server) number() string { return fmt.Sprintf("e2b-%d", s.calls.Add(1)) }
