@@ -63,6 +63,14 @@ func (s *Session) device(p paths.Text) uint64 {
 	return paths.DeviceOf(w.Root.FD())
 }
 
+// within is an [api.ErrOutside] if a path that was asked for leads out of dir.
+func within(op, asked, dir string, real paths.Text) error {
+	if dir == "" || lexical.Within(string(real), hypervisor.GuestPath(dir)) {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: asked, Err: api.ErrOutside}
+}
+
 // look asks for what changes nothing.
 func (s *Session) look(ctx context.Context, r paths.Request, h paths.Handlers) (paths.Reply, error) {
 	asked := string(r.Path)
@@ -118,6 +126,9 @@ func pathInfo(p string, i *paths.Info) api.PathInfo {
 // StatPath implements [api.Viewer].
 func (s *Session) StatPath(ctx context.Context, r api.PathRequest) (api.PathInfo, error) {
 	reply, err := s.look(ctx, paths.Request{Op: paths.OpStat, Path: paths.Text(r.Path)}, paths.Handlers{})
+	if err == nil {
+		err = within(paths.OpStat, r.Path, r.Within, reply.Real)
+	}
 	if err != nil {
 		return api.PathInfo{}, err
 	}
@@ -142,8 +153,14 @@ func (s *Session) ListPath(ctx context.Context, r api.ListPathRequest) (api.Path
 			return nil
 		},
 	})
+	if err == nil {
+		err = within(paths.OpList, r.Path, r.Within, reply.Real)
+	}
+	if err != nil {
+		return api.PathListing{}, err
+	}
 	out.Truncated = reply.Truncated
-	return out, err
+	return out, nil
 }
 
 // ReadPath implements [api.Viewer].
@@ -162,8 +179,8 @@ func (s *Session) ReadPath(ctx context.Context, r api.ReadPathRequest, out io.Wr
 				return fmt.Errorf("%w: it does not say what file it is", paths.ErrGuest)
 			}
 			to.left, to.all = q.Extent(reply.Info.Size)
-			if r.Open == nil {
-				return nil
+			if err := within(paths.OpRead, r.Path, r.Within, reply.Real); err != nil || r.Open == nil {
+				return err
 			}
 			return r.Open(pathInfo(clean, reply.Info))
 		},

@@ -38,7 +38,7 @@ func (s *Session) RemovePath(ctx context.Context, r api.RemovePathRequest) (api.
 
 // WritePath implements [api.Viewer].
 func (s *Session) WritePath(ctx context.Context, r api.WritePathRequest, in io.Reader) (api.PathChange, error) {
-	return s.change(ctx, &changing{request: paths.Request{Op: paths.OpWrite, Path: paths.Text(r.Path), Mode: r.Mode, New: r.Create}, tool: "write_file", from: r.Origin, input: in})
+	return s.change(ctx, &changing{request: paths.Request{Op: paths.OpWrite, Path: paths.Text(r.Path), Mode: r.Mode, New: r.Create}, tool: "write_file", from: r.Origin, input: in, within: r.Within})
 }
 
 // changing is one change by the program inside, and its step if it is in a working folder.
@@ -47,6 +47,7 @@ type changing struct {
 	tool    string
 	from    api.Origin
 	input   io.Reader // of a write
+	within  string    // as in [api.PathRequest]
 
 	s      *Session
 	ctx    context.Context
@@ -121,6 +122,9 @@ func (c *changing) started(kill func()) {
 
 // ready is told where the paths lead. It returns when the program may begin.
 func (c *changing) ready(r paths.Reply) error {
+	if err := within(c.request.Op, c.asked, c.within, r.Real); err != nil {
+		return err
+	}
 	from, to := string(r.Real), string(r.RealTo)
 	moves := c.request.Op == paths.OpMove || c.request.Op == paths.OpRemove
 	for _, w := range c.s.dirs {

@@ -60,7 +60,12 @@ type Viewer interface {
 }
 
 // PathRequest names a path.
-type PathRequest struct{ Path string }
+type PathRequest struct {
+	Path string
+	// Within, unless it is empty, is a directory, absolute and without symlinks, that the path must not lead out of, through symlinks either: else it is [ErrOutside], and nothing is read or changed. What a symlink at the
+	// end leads to counts where that is followed.
+	Within string
+}
 
 // The types of a [PathInfo].
 const (
@@ -87,9 +92,10 @@ type PathInfo struct {
 
 // ListPathRequest lists a directory.
 type ListPathRequest struct {
-	Path  string
-	Depth int // 0 and 1: its entries only; at most [ViewDepth]
-	Limit int // 0: [ViewEntries], which is also the most
+	Path   string
+	Within string // as in [PathRequest]
+	Depth  int    // 0 and 1: its entries only; at most [ViewDepth]
+	Limit  int    // 0: [ViewEntries], which is also the most
 }
 
 // PathListing is in the order of the paths, names compared byte by byte: a directory is followed by what is in it.
@@ -131,8 +137,9 @@ type RemovePathRequest struct {
 // ReadPathRequest reads a file.
 type ReadPathRequest struct {
 	Path   string
-	Offset int64 // in bytes; behind the end there is nothing
-	Limit  int64 // in bytes; 0: to the end
+	Within string // as in [PathRequest]
+	Offset int64  // in bytes; behind the end there is nothing
+	Limit  int64  // in bytes; 0: to the end
 	// Open is told, before the first byte, what file it is. Its error ends the call. It may be nil.
 	Open func(PathInfo) error
 }
@@ -140,6 +147,7 @@ type ReadPathRequest struct {
 // WritePathRequest writes a file.
 type WritePathRequest struct {
 	Path   string
+	Within string // as in [PathRequest]
 	Mode   uint32 // of a new file; 0 means 0666. The umask is taken from it
 	Create bool   // it is fs.ErrExist if something is there
 	Origin Origin

@@ -139,6 +139,21 @@ func TestBorders(t *testing.T) {
 		if c := l.write(filepath.Join(l.work, "out/x"), "leads out"); c.Step != 0 || l.read(l.other+"/x") != "leads out" {
 			t.Errorf("%+v", c)
 		}
+		out := filepath.Join(l.work, "out/x")
+		for what, err := range map[string]error{
+			"stat":  second(l.StatPath(ctx, api.PathRequest{Path: out, Within: l.work})),
+			"list":  second(l.ListPath(ctx, api.ListPathRequest{Path: filepath.Dir(out), Within: l.work})),
+			"read":  l.ReadPath(ctx, api.ReadPathRequest{Path: out, Within: l.work}, io.Discard),
+			"write": second(l.WritePath(ctx, api.WritePathRequest{Path: out, Within: l.work}, strings.NewReader("other"))),
+			"new":   second(l.WritePath(ctx, api.WritePathRequest{Path: out + "/../new/y", Within: l.work + "/dir"}, strings.NewReader("other"))),
+		} {
+			if !errors.Is(err, api.ErrOutside) || l.read(out) != "leads out" {
+				t.Errorf("%s of what leads out of where it has to be: %v", what, err)
+			}
+		}
+		if _, err := l.ListPath(ctx, api.ListPathRequest{Path: l.work + "/dir", Within: l.work}); err != nil {
+			t.Errorf("of what does not: %v", err)
+		}
 		if l.isolation != "none" { // where a path of the host leads past the bridge
 			if c := l.write(l.other+"/in/y", strings.Repeat("leads in", 1<<18)); c.Step == 0 || len(l.read(filepath.Join(l.work, "y"))) != 8<<18 {
 				t.Errorf("%+v", c)
