@@ -1,6 +1,9 @@
 package frontend
 
-import "sync"
+import (
+	"fmt"
+	"sync"
+)
 
 // Ends keeps the beginning and the end of what is written to it. Whoever uses it says how long they may be, always the
 // same. It is safe for concurrent use; its memory is bounded by the two lengths.
@@ -33,4 +36,15 @@ func (e *Ends) Kept(last int) (data []byte, cut int, total int64) {
 	defer e.mu.Unlock()
 	data = append(data, e.head...)
 	return append(data, e.tail[max(0, len(e.tail)-last):]...), len(e.head), e.total
+}
+
+// Text is what was kept as valid UTF-8, with a line in the place of what is left out; total is how many bytes there were, and truncated says that some are left out.
+func (e *Ends) Text(last int) (text string, total int64, truncated bool) {
+	data, cut, total := e.Kept(last)
+	left := total - int64(len(data))
+	if left <= 0 {
+		return Valid(string(data)), total, false
+	}
+	head, tail := Whole(data[:cut]), Rest(data[cut:])
+	return fmt.Sprintf("%s\n[... %d bytes left out ...]\n%s", Valid(string(head)), left, Valid(string(tail))), total, true
 }

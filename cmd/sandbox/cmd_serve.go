@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/codeagent/sandbox/actors/frontend/runtimeapi"
 	"github.com/codeagent/sandbox/actors/frontend/web"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/console"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/serve"
@@ -24,7 +25,7 @@ type serveOptions struct {
 
 // e2bFlags are those of the protocol e2b alone.
 func e2bFlags() []string {
-	return []string{"role", "access-token", "sandboxes", "domain", "template"}
+	return []string{"role", "access-token", "sandboxes", "domain", "template", "runtime-listen", "runtime-open", "runtime-timeout"}
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -69,6 +70,9 @@ func (a *app) serveCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.e2b.Dir, "sandboxes", "", "the `directory` of sandboxes, snapshots and templates (default below the user's state)")
 	cmd.Flags().StringVar(&o.e2b.Domain, "domain", "", "ports of a sandbox are reached at PORT-ID.`DOMAIN`")
 	cmd.Flags().StringArrayVar(&o.e2b.Templates, "template", nil, "a folder that sandboxes are copies of, `NAME=DIR`; may be given several times")
+	cmd.Flags().StringVar(&o.e2b.Runtime.Listen, "runtime-listen", "", "with --role envd, serve agent-sandbox's clients, too, at this address (HOST:PORT; they expect port 8888)")
+	cmd.Flags().BoolVar(&o.e2b.Runtime.Open, "runtime-open", false, "whoever reaches that address may ask as long as there is no token")
+	cmd.Flags().DurationVar(&o.e2b.Runtime.Timeout, "runtime-timeout", runtimeapi.DefaultTimeout, "how long a command of theirs may run")
 	cmd.Flags().BoolVar(&o.part, "part", false, "")
 	_ = cmd.Flags().MarkHidden("part") // as the next, it fails only for a flag that is not there
 	// They fail only for a flag that is not there.

@@ -100,6 +100,7 @@ func TestManifests(t *testing.T) {
 				if runsServe(t, file, c) {
 					served++
 					hardened(t, file, pod, c)
+					reached(t, file, o, c)
 				}
 			}
 		}
@@ -152,7 +153,7 @@ func runsServe(t *testing.T, file string, c object) bool {
 		t.Errorf("%s: %q: %v", file, words, err)
 		return true
 	}
-	for _, want := range []string{"--protocol=e2b", "--role=envd", "--network=pod", "--working-dir=/work"} {
+	for _, want := range []string{"--protocol=e2b", "--role=envd", "--network=pod", "--working-dir=/work", "--listen=0.0.0.0:49983", "--runtime-listen=0.0.0.0:8888"} {
 		if !slices.Contains(rest, want) {
 			t.Errorf("%s: no %s in %q", file, want, rest)
 		}
@@ -161,6 +162,26 @@ func runsServe(t *testing.T, file string, c object) bool {
 		t.Errorf("%s: %q: %v", file, rest, err)
 	}
 	return true
+}
+
+// reached checks the ports of a container that serves, and who reaches the one that needs no token: nobody where the manifest has no policy of its own that says so.
+func reached(t *testing.T, file string, o, c object) {
+	t.Helper()
+	var ports []any
+	for _, p := range list(c["ports"]) {
+		ports = append(ports, p["containerPort"])
+	}
+	if !slices.Equal(ports, []any{49983, 8888}) {
+		t.Errorf("%s: ports %v", file, ports)
+	}
+	let := slices.ContainsFunc(list(at(o, "spec", "networkPolicy", "ingress")), func(in object) bool {
+		ports, from := list(in["ports"]), list(in["from"])
+		return len(ports) == 1 && ports[0]["port"] == 8888 && len(from) == 1 && at(from[0], "podSelector", "matchLabels", "app") == "sandbox-router" &&
+			at(from[0], "namespaceSelector", "matchLabels", "kubernetes.io/metadata.name") == "agent-sandbox-system"
+	})
+	if open := slices.Contains(c["command"].([]any), any("--runtime-open")); open != let {
+		t.Errorf("%s: --runtime-open %v, and its policy lets agent-sandbox's router in: %v", file, open, let)
+	}
 }
 
 // hardened checks what a pod with a sandbox must have: no rights, a profile, probes, time to close steps, and a folder and a state that last.

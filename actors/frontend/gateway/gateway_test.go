@@ -342,10 +342,10 @@ func TestCreate(t *testing.T) {
 	if l.pod.token != o.EnvdAccessToken || l.pod.envs["A"] != "1" || l.pod.inits != 1 {
 		t.Errorf("%+v", l.pod)
 	}
-	var d sandboxDetail
+	var d wire.Detail
 	a := l.api(keyA, "GET", "/sandboxes/"+o.SandboxID, "")
 	a.into(t, &d)
-	if a.status != 200 || d.State != stateRunning || d.Metadata["user"] != "u1" || d.EnvdAccessToken != o.EnvdAccessToken || !d.EndAt.Equal(c.Expires()) || d.StartedAt.IsZero() {
+	if a.status != 200 || d.State != wire.StateRunning || d.Metadata["user"] != "u1" || d.EnvdAccessToken != o.EnvdAccessToken || !d.EndAt.Equal(c.Expires()) || d.StartedAt.IsZero() {
 		t.Errorf("%d %+v", a.status, d)
 	}
 	l.expect("timeout", l.api(keyA, "POST", "/sandboxes/"+o.SandboxID+"/timeout", `{"timeout":60}`), 204, "")
@@ -435,14 +435,13 @@ func TestBadInput(t *testing.T) {
 		status int
 		says   string
 	}{
-		`{`:                                     {400, "body"},
-		`[]`:                                    {400, "body"},
+		`{`:                                     {400, "the request"},
+		`[]`:                                    {400, "the request"},
 		`{"templateID":"../x"}`:                 {400, "templateID"},
 		`{"templateID":"Base"}`:                 {400, "templateID"},
 		`{"templateID":"b","timeout":-1}`:       {400, "timeout"},
 		`{"templateID":"b","timeout":99999999}`: {400, "timeout"},
 		`{"templateID":"b","envVars":{"A=B":"1"}}`:                                       {400, "envVars"},
-		`{"templateID":"b","autoPause":true}`:                                            {501, "autoPause"},
 		`{"templateID":"b","volumeMounts":[{}]}`:                                         {501, "volumeMounts"},
 		`{"templateID":"b","mcp":{}}`:                                                    {501, "mcp"},
 		`{"templateID":"b","iam":{}}`:                                                    {501, "iam"},
@@ -645,6 +644,77 @@ func TestPause(t *testing.T) {
 	l.expect("pause", l.api(keyA, "POST", path+"/pause", "{}"), 204, "")
 }
 
+// TestAutoPause: one that pauses by itself has its end in its Sandbox, which keeps its volumes; the claim is not deleted.
+func TestAutoPause(t *testing.T) {
+	l := newLab(t, nil)
+	o := l.create(keyA, `{"timeout":300,"autoPause":true}`)
+	path, box := "/sandboxes/"+o.SandboxID, "warm-"+o.SandboxID
+	in := func(d time.Duration) time.Time { return l.clock.Now().Add(d).UTC().Truncate(time.Second) }
+	expires := func() time.Time {
+		c, _ := l.s.Claim("team-a", o.SandboxID)
+		return c.Expires()
+	}
+	detail := func() (d wire.Detail) {
+		a := l.api(keyA, "GET", path, "")
+		a.into(t, &d)
+		return d
+	}
+	check := func(what string, state string, end time.Time) {
+		t.Helper()
+		want := ""
+		if state == wire.StateRunning {
+			want = end.Format(time.RFC3339) + " Retain"
+		}
+		actortest.Eventually(t, what, func() bool { return detail().State == state })
+		if got := l.s.End("team-a", box); got != want || !expires().IsZero() {
+			t.Errorf("%s: the Sandbox ends at %q, want %q; the claim at %v", what, got, want, expires())
+		}
+		if d := detail(); state == wire.StateRunning && !d.EndAt.Equal(end) || d.Lifecycle == nil || d.Lifecycle.OnTimeout != wire.OnTimeoutPause {
+			t.Errorf("%s: %+v", what, d)
+		}
+	}
+	check("made", wire.StateRunning, in(5*time.Minute))
+	l.expect("timeout", l.api(keyA, "POST", path+"/timeout", `{"timeout":60}`), 204, "")
+	check("shorter", wire.StateRunning, in(time.Minute))
+	l.expect("connect", l.api(keyA, "POST", path+"/connect", `{"timeout":600}`), 200, o.SandboxID)
+	check("longer", wire.StateRunning, in(10*time.Minute))
+	l.expect("connect", l.api(keyA, "POST", path+"/connect", `{"timeout":6}`), 200, o.SandboxID)
+	check("no shorter", wire.StateRunning, in(10*time.Minute))
+
+	end := l.s.End("team-a", box)
+	l.s.NotReady("team-a", o.SandboxID, reasonExpired, "Underlying Sandbox resource has expired independently of the Claim.")
+	actortest.Eventually(t, "its pause", func() bool { return detail().State == wire.StatePaused })
+	if l.s.End("team-a", box) != end {
+		t.Error("the gateway has changed it")
+	}
+	l.expect("pause", l.api(keyA, "POST", path+"/pause", "{}"), 409, "paused already")
+	l.expect("timeout", l.api(keyA, "POST", path+"/timeout", `{"timeout":1}`), 409, "paused")
+	l.expect("its commands", l.ask("GET", "/files", "", "E2b-Sandbox-Id", o.SandboxID, "X-Access-Token", o.EnvdAccessToken), 502, "paused")
+	l.expect("connect", l.api(keyA, "POST", path+"/connect", `{"timeout":60}`), 201, o.SandboxID)
+	check("again", wire.StateRunning, in(time.Minute))
+
+	l.expect("pause", l.api(keyA, "POST", path+"/pause", "{}"), 204, "")
+	check("by request", wire.StatePaused, time.Time{})
+	l.expect("connect", l.api(keyA, "POST", path+"/connect", `{"timeout":60}`), 201, o.SandboxID)
+	check("after that", wire.StateRunning, in(time.Minute))
+
+	// Where the Sandbox cannot be told, nothing is left; until then the claim has an end of its own.
+	ends := make(chan time.Time, 1)
+	l.s.OnCreate = func(c kube.Claim) {
+		ends <- c.Expires()
+		l.s.Refuse("PATCH", http.StatusForbidden)
+		l.s.Ready(c, podIP)
+	}
+	l.pod.set(func() { l.pod.token = "" })
+	l.expect("refused", l.api(keyA, "POST", "/v2/sandboxes", `{"timeout":300,"autoPause":true}`), 403, "")
+	if at := <-ends; !at.Equal(in(5*time.Minute + l.g.o.Ready)) {
+		t.Errorf("it would have ended at %v", at)
+	}
+	if names := l.s.Claims("team-a"); !slices.Equal(names, []string{o.SandboxID}) {
+		t.Errorf("%q are left", names)
+	}
+}
+
 // TestList: all sandboxes of a tenant, the newest first, page by page.
 func TestList(t *testing.T) {
 	l := newLab(t, nil)
@@ -657,7 +727,7 @@ func TestList(t *testing.T) {
 	list := func(query string) (got []string, next string) {
 		t.Helper()
 		a := l.api(keyA, "GET", "/v2/sandboxes"+query, "")
-		var all []sandboxDetail
+		var all []wire.Detail
 		a.into(t, &all)
 		for _, d := range all {
 			got = append(got, d.SandboxID)
@@ -928,26 +998,6 @@ func TestSecret(t *testing.T) {
 	if _, err := New(o); err == nil || !strings.Contains(err.Error(), "namespace") {
 		t.Errorf("%v", err)
 	}
-}
-
-// FuzzAddress: whatever a request says, it names a sandbox by an id and a port, or none.
-func FuzzAddress(f *testing.F) {
-	f.Add("8080-"+strings.Repeat("a", wire.IDLength)+".boxes.test", "", "")
-	f.Add("boxes.test:1", strings.Repeat("a", wire.IDLength), "80")
-	f.Add("[::1]:80", "..", "-1")
-	f.Fuzz(func(t *testing.T, host, id, port string) {
-		r := &http.Request{Host: host, Header: http.Header{}}
-		if id != "" {
-			r.Header.Set("E2b-Sandbox-Id", id)
-		}
-		if port != "" {
-			r.Header.Set("E2b-Sandbox-Port", port)
-		}
-		a, err := addressOf(r, "boxes.test")
-		if err == nil && (a.id == "") != (a.port == 0) || a.id != "" && err == nil && !wire.IsID(a.id) {
-			t.Errorf("%+v", a)
-		}
-	})
 }
 
 // TestRights: packaging/kubernetes/gateway.yaml gives the gateway the rights that it uses, and no others.

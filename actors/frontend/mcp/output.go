@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/codeagent/sandbox/actors/frontend"
@@ -34,12 +33,4 @@ func (c *capture) Write(p []byte) (int, error) {
 
 // text returns what was kept, as valid UTF-8, how many bytes there were, and
 // whether some are left out.
-func (c *capture) text() (text string, total int64, truncated bool) {
-	data, cut, total := c.ends.Kept(c.half)
-	left := total - int64(len(data))
-	if left <= 0 {
-		return frontend.Valid(string(data)), total, false
-	}
-	head, tail := frontend.Whole(data[:cut]), frontend.Rest(data[cut:])
-	return fmt.Sprintf("%s\n[... %d bytes left out ...]\n%s", frontend.Valid(string(head)), left, frontend.Valid(string(tail))), total, true
-}
+func (c *capture) text() (text string, total int64, truncated bool) { return c.ends.Text(c.half) }

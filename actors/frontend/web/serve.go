@@ -24,6 +24,9 @@ type Serving struct {
 	Logger *slog.Logger
 	// Grace is how long requests may go on when the context has ended; then theirs ends, and their connections are closed.
 	Grace time.Duration
+	// Connected and State are [http.Server]'s ConnContext and ConnState; they may be nil.
+	Connected func(context.Context, net.Conn) context.Context
+	State     func(net.Conn, http.ConnState)
 }
 
 // Serve serves requests on l until ctx ends, and returns when their handlers have returned: those that take longer than Grace hear by their context that they must. It closes l. A response has no deadline but the listener's ([Listen]), so
@@ -39,7 +42,8 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, o Serving) error
 		Handler: busy, ReadHeaderTimeout: headTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog:    slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return base },
-		Protocols:   new(http.Protocols),
+		ConnContext: o.Connected, ConnState: o.State,
+		Protocols: new(http.Protocols),
 	}
 	srv.Protocols.SetHTTP1(true)
 	ended := make(chan struct{})

@@ -34,6 +34,7 @@ type E2B struct {
 	Dir       string // of the sandboxes; empty: beside this program's own in the user's state directory
 	Domain    string
 	Templates []string // NAME=DIR
+	Runtime   Runtime
 }
 
 // listenUsual is where a role listens unless something else is asked for.
@@ -66,6 +67,11 @@ func RunE2B(ctx context.Context, o Options, e E2B) (err error) {
 	if err != nil {
 		return err
 	}
+	beside, err := e.Runtime.listen(o)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	defer func() { err = errors.Join(err, beside.close()) }()
 	launch.Restrain(o.Launcher.Log)
 	closeMetrics, err := s.figures.serve(ctx, o)
 	if err != nil {
@@ -79,6 +85,9 @@ func RunE2B(ctx context.Context, o Options, e E2B) (err error) {
 	}
 	server, err := e2b.New(opts)
 	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	if err := beside.serve(ctx, server, opts.Live); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	announce.Info("listening", "component", "e2b", "address", l.Addr().String(), "role", e.Role)
@@ -100,6 +109,9 @@ func (s *e2bServer) options() (o e2b.Options, err error) {
 	o = e2b.Options{Start: s.start, Environ: plain(s.Env), Version: s.Version, Logger: s.Launcher.Log, Domain: s.e.Domain}
 	switch s.e.Role {
 	case RoleAPI:
+		if s.e.Runtime.Listen != "" || s.e.Runtime.Open {
+			return o, console.Usagef("--runtime-listen and --runtime-open are for --role envd: they serve one sandbox")
+		}
 		if s.e.Token != "" {
 			return o, console.Usagef("--access-token is for --role envd: with --role api each sandbox has a token of its own")
 		}
@@ -109,6 +121,9 @@ func (s *e2bServer) options() (o e2b.Options, err error) {
 	case RoleEnvd:
 		if s.HTTP.Keys != "" || s.e.Dir != "" || s.e.Domain != "" || len(s.e.Templates) > 0 {
 			return o, console.Usagef("--keys, --sandboxes, --domain and --template are for --role api: with --role envd there is one sandbox")
+		}
+		if err := s.e.Runtime.check(s.e.Token); err != nil {
+			return o, err
 		}
 		if s.e.Token != "" {
 			o.Token, err = e2b.OpenToken(s.e.Token)

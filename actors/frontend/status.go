@@ -1,0 +1,66 @@
+package frontend
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"syscall"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/hypervisor"
+)
+
+// StatusGivenUp is the status of HTTP for a call whose caller has given it up.
+const StatusGivenUp = 499
+
+// HTTPStatus is the status of HTTP for an error of the facade.
+func HTTPStatus(err error) int {
+	var (
+		large   *http.MaxBytesError
+		barrier *undolog.BarrierError
+		start   *hypervisor.StartError
+	)
+	switch {
+	case errors.As(err, &large):
+		return http.StatusRequestEntityTooLarge
+	case errors.As(err, &barrier):
+		return http.StatusConflict
+	case errors.As(err, &start), errors.Is(err, fs.ErrInvalid), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ELOOP),
+		errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, syscall.EXDEV):
+		return http.StatusBadRequest
+	case errors.Is(err, syscall.EROFS):
+		return http.StatusForbidden
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return http.StatusInsufficientStorage
+	case errors.Is(err, context.Canceled):
+		return StatusGivenUp
+	}
+	f, _ := FailureOf(err)
+	return CodeStatus(f.Code)
+}
+
+// CodeStatus is the status of HTTP for a code of [Failure], or of STDIO.
+func CodeStatus(code string) int {
+	switch code {
+	case "not_found", "no_such_step", "unknown_directory", "unknown_safeguard":
+		return http.StatusNotFound
+	case "invalid_field", "missing_field", "unknown_field", "invalid_json", "invalid_working_directory", "not_a_file", "outside_working_directory", "edit_failed":
+		return http.StatusBadRequest
+	case "permission_denied", "denied", "read_only_directory":
+		return http.StatusForbidden
+	case "busy", "conflict", "barrier", "already_exists", "nothing_to_undo", "nothing_to_redo", "unprotected", "step_failed", "already_decided":
+		return http.StatusConflict
+	case "too_large":
+		return http.StatusRequestEntityTooLarge
+	case "timeout":
+		return http.StatusGatewayTimeout
+	case "cancelled":
+		return StatusGivenUp
+	case "unsupported":
+		return http.StatusNotImplemented
+	case "session_ended", "session_reset", "no_session", "unavailable", "undo_unavailable":
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}

@@ -1,0 +1,32 @@
+package frontend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"syscall"
+	"testing"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages"
+)
+
+// TestHTTPStatus: no error that frontends know is an accident of ours, but for two; and those that are not in the table have a status, too.
+func TestHTTPStatus(t *testing.T) {
+	for _, f := range Failures() {
+		status := HTTPStatus(fmt.Errorf("about something: %w", f.Err))
+		if accident := f.Code == "internal" || f.Code == "damaged"; (status == http.StatusInternalServerError) != accident {
+			t.Errorf("%s, %s: %d", f.Name, f.Code, status)
+		}
+	}
+	for want, err := range map[int]error{
+		500: errors.New("something"), 503: messages.ErrStopped, 409: &undolog.BarrierError{}, 413: &http.MaxBytesError{Limit: 1}, 507: syscall.ENOSPC, 404: &fs.PathError{Err: syscall.ENOENT},
+		400: &fs.PathError{Err: syscall.ENAMETOOLONG}, 403: &fs.PathError{Err: syscall.EROFS}, StatusGivenUp: context.Canceled, 504: context.DeadlineExceeded,
+	} {
+		if got := HTTPStatus(fmt.Errorf("about something: %w", err)); got != want {
+			t.Errorf("%v: %d, want %d", err, got, want)
+		}
+	}
+}
