@@ -183,12 +183,15 @@ packages() {
     grep -vxF "$first" <<<"$all"
 }
 
+# One damaged log after the other, hundreds of them: where the injected faults are, which have no race detector.
+damages='TestU14DamagedLog|TestU14CutBetweenRecords'
+
 if [ "$mode" = quick ]; then
     slow='/(guest/image|hypervisor/qemu|tests/suite/(agents|container|devtools|e2b|filesystems/guest|promises|release|ui|vm|mcpclients|posix|posixmeta|crash))$' # they need minutes, or a mirror
     say "tests as $who"
-    gotests "$who" "$(packages "$slow")"
+    gotests "$who" "$(packages "$slow")" -skip "^($damages)\$"
     say "result"
-    echo "left out: the race detector, the ordinary user's pass, injected faults, fuzzing, linters and"
+    echo "left out: the race detector, the ordinary user's pass, injected faults, damaged logs, fuzzing, linters and"
     echo "other platforms, and the packages guest/image, hypervisor/qemu and tests/suite/{agents,container,devtools,e2b,filesystems/guest,promises,release,ui,vm,mcpclients,posix,posixmeta,crash}: make test"
     tally sum
     exit
@@ -250,8 +253,6 @@ booting='/(tests/suite/(vm|promises|release)|guest/image)$' # they need the imag
 # These suites race other programs, or start one for each call. The supervisor's own code runs with the race detector in the tests of the bridges and the actors.
 racing='/tests/suite/(escape|inside|posix)$'
 bridging='/(fsbridge/(fuse|mediate|undolog)|actors/interceptor)$'
-# One damaged log after the other, hundreds of them: where the injected faults are, which have no race detector.
-damages='TestU14DamagedLog|TestU14CutBetweenRecords'
 # Of the packages with tests of their own for injected faults only these: the others have run.
 faulty=$(grep -rlE --include='*_test.go' '^//go:build .*\bfaults\b' fsbridge)
 faulty_packages=$(printf './%s\n' $faulty | xargs -n1 dirname | sort -u)

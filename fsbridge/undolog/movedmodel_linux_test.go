@@ -10,13 +10,18 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // TestMovedModel lets a step change files in some directories at random, and somebody outside move the directories meanwhile. An undo
 // by force gives each file back that was there, in its directory, wherever that is; a redo brings back what the undo has replaced.
 func TestMovedModel(t *testing.T) {
+	tried := require.OneIn(t, 3)
 	for seed := range uint64(40) {
+		if !tried() {
+			continue
+		}
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			s := movedSession(t)
