@@ -5,4 +5,6 @@
 //
 // The test program starts itself three times for that: as the other machines, in a namespace with one end of a cable; as the pod, with the other end, which
 // starts the program; and in the session, as the command that tries what can be reached. Whatever it tries is hostile.
+//
+// TestKubePlay runs the pod that we ship, by podman and from an image of its own, and kills it.
 package pod
