@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -84,9 +85,9 @@ func interrupt() {
 	if err != nil {
 		return
 	}
-	self := os.Getpid()
+	self, depth := os.Getpid(), procDepth()
 	for _, t := range tasks {
-		if tid, err := strconv.Atoi(t.Name()); err == nil {
+		if tid, ok := numberHere("self/task/"+t.Name(), depth); ok {
 			_ = unix.Tgkill(self, tid, unix.SIGURG) // it may have ended
 		}
 	}
@@ -141,9 +142,13 @@ func killSession(sid int, sig syscall.Signal) (any bool) {
 		}
 		names, _ := dir.Readdirnames(-1)
 		_ = dir.Close()
+		depth := procDepth()
 		for _, name := range names {
-			pid, err := strconv.Atoi(name)
-			if err != nil || !inSession(name, sid) {
+			if _, err := strconv.Atoi(name); err != nil {
+				continue
+			}
+			pid, ok := numberHere(name, depth)
+			if !ok || !inSession(name, pid, sid) {
 				continue
 			}
 			found = true
@@ -157,17 +162,53 @@ func killSession(sid int, sig syscall.Signal) (any bool) {
 	return any
 }
 
-// inSession reads /proc/PID/stat: "pid (name) state ppid pgrp session ...",
-// where name may hold anything.
-func inSession(pid string, sid int) bool {
-	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+// procDepth is how many PID namespaces lie between that of /proc and ours: in a container that hides parts of /proc a jail has no /proc of its own, and shows the container's, where processes have other numbers.
+func procDepth() int {
+	if self, err := os.Readlink("/proc/self"); err != nil || self == strconv.Itoa(os.Getpid()) {
+		return 0
+	}
+	return max(0, len(numbers("self"))-1)
+}
+
+// numbers are those of a process or thread, by its path in /proc: the one there first, and then that in each namespace further in.
+func numbers(at string) []string {
+	status, err := os.ReadFile("/proc/" + at + "/status")
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(status)) {
+		if list, ok := strings.CutPrefix(line, "NSpid:"); ok {
+			return strings.Fields(list)
+		}
+	}
+	return nil
+}
+
+// numberHere is the number that a process or thread has in our PID namespace; false if it is in none that lies so deep. It may be in another one: then the number is of nobody here, or of somebody else.
+func numberHere(at string, depth int) (int, bool) {
+	if depth == 0 {
+		n, err := strconv.Atoi(at[strings.LastIndexByte(at, '/')+1:])
+		return n, err == nil
+	}
+	list := numbers(at)
+	if len(list) <= depth {
+		return 0, false
+	}
+	n, err := strconv.Atoi(list[depth])
+	return n, err == nil
+}
+
+// inSession tells whether a process, by its name in /proc and its number here, lives and is in the session. /proc/PID/stat is "pid (name) state ...", where name may hold anything; the session is
+// asked of the kernel, which knows our numbers.
+func inSession(name string, pid, sid int) bool {
+	stat, err := os.ReadFile("/proc/" + name + "/stat")
 	if err != nil {
 		return false
 	}
 	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(f) < 4 || f[0][0] == 'Z' || f[0][0] == 'X' {
+	if len(f) < 1 || f[0][0] == 'Z' || f[0][0] == 'X' {
 		return false
 	}
-	n, err := strconv.Atoi(string(f[3]))
+	n, err := unix.Getsid(pid)
 	return err == nil && n == sid
 }

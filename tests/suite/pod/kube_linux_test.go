@@ -60,7 +60,8 @@ func (p *played) admitted() *played {
 	return p
 }
 
-// TestKubePlay: the shipped pod, run by podman. It is killed (KILL) in the middle of an "rm -rf", and the next pod on the same volumes has the tree as it was before that step, and its history: what was done before it is undone, too.
+// TestKubePlay: the shipped pod, run by podman. It is killed (KILL) in the middle of an "rm -rf", and the next pod on the same volumes has the tree as it was before that step, and its history: what was done before it is undone, too. Then it ends on
+// TERM, with a command under way whose step is closed, which a third pod undoes.
 func TestKubePlay(t *testing.T) {
 	e := newEngine(t)
 	fill(t, e.work)
@@ -92,5 +93,23 @@ func TestKubePlay(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	p.must("POST", "49983/sandboxes/this/undo", "")
+	treesnap.AssertEqual(t, before, treesnap.MustTake(t, e.work))
+
+	ended := make(chan string, 1)
+	go func() {
+		_, answer, err := p.ask("POST", "8888/execute", `{"command":"sh -c 'rm -rf project/d5; touch begun; exec sleep 1000'"}`, "application/json")
+		ended <- fmt.Sprint(answer, err)
+	}()
+	actortest.Eventually(t, "the rm -rf", func() bool { _, err := os.Lstat(begun); return err == nil })
+	e.must("stop", "--time", "60", container)
+	if got := e.must("inspect", "--format", "{{.State.ExitCode}}", container); got != "0" {
+		t.Errorf("TERM: it ended with %s", got)
+	}
+	if got := <-ended; !strings.Contains(got, "it was ended: the session is ending") {
+		t.Errorf("TERM: the command's client was told %s", got)
+	}
+	e.gone()
+	p = e.play().admitted()
+	p.must("POST", "8888/undo", "")
 	treesnap.AssertEqual(t, before, treesnap.MustTake(t, e.work))
 }
