@@ -232,7 +232,7 @@ func (c *owned) open() (api.RunRequest, error) {
 		req.Stdin = in
 	}
 	for _, name := range []string{api.StreamStdout, api.StreamStderr} {
-		out, in, err := os.Pipe()
+		out, in, err := frontend.Pipe()
 		if err == nil {
 			c.streams = append(c.streams, &stream{name: name, r: out, w: in})
 			err = block(in)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
 )
@@ -138,7 +140,7 @@ func (s *services) launch(ctx context.Context, v *service) error {
 
 // run starts the process; unpublish is called when that has ended.
 func (s *services) run(ctx context.Context, v *service, unpublish func()) error {
-	r, w, err := os.Pipe()
+	r, w, err := frontend.Pipe()
 	if err != nil {
 		return err
 	}
@@ -184,11 +186,12 @@ func readOut(r *os.File, keep func([]byte)) (end bool) {
 		n, err := r.Read(buf)
 		keep(buf[:n])
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			for n, most := 1, kept; n > 0 && most > 0; most -= n {
-				n = readNow(r, buf)
+			err = r.SetReadDeadline(time.Time{})
+			for most := kept; err == nil && most > 0; most -= n {
+				n, err = frontend.ReadNow(r, buf)
 				keep(buf[:n])
 			}
-			return false
+			return errors.Is(err, io.EOF)
 		}
 		if err != nil {
 			return true

@@ -70,7 +70,7 @@ func Listen(path string, o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if len(path) > 100 {
+	if _, tooLong := socket.TooLong(path); tooLong {
 		return nil, fmt.Errorf("control socket: the path %s is longer than a socket's may be; set XDG_RUNTIME_DIR to a shorter one", path)
 	}
 	l, err := socket.Listen(path)

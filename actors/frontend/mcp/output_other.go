@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/codeagent/sandbox/actors/frontend"
 )
 
-// stream is a pipe whose other end a command writes to. No commands run here.
+// stream is a pipe whose other end a command writes to.
 type stream struct {
 	r, w *os.File
 	to   io.Writer
@@ -17,7 +19,7 @@ type stream struct {
 }
 
 func newStream() (*stream, error) {
-	r, w, err := os.Pipe()
+	r, w, err := frontend.Pipe()
 	if err != nil {
 		return nil, err
 	}

@@ -21,10 +21,9 @@ import (
 )
 
 const (
-	maxClients    = 16
-	maxSocketPath = 107 // what the kernel takes, without the final zero
-	helloTimeout  = 10 * time.Second
-	maxHello      = 1 << 10
+	maxClients   = 16
+	helloTimeout = 10 * time.Second
+	maxHello     = 1 << 10
 	// codeUnauthorized is the JSON-RPC code for a wrong token.
 	codeUnauthorized = -32001
 )
@@ -60,8 +59,8 @@ func (s *Server) Listen(path, token string) (*Socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mcp socket: %w", err)
 	}
-	if len(path+socket.Unready) > maxSocketPath {
-		return nil, fmt.Errorf("mcp socket: the path %s has %d bytes, and a socket's may have %d: choose a shorter one with --mcp-socket", path, len(path), maxSocketPath-len(socket.Unready))
+	if most, tooLong := socket.TooLong(path); tooLong {
+		return nil, fmt.Errorf("mcp socket: the path %s has %d bytes, and a socket's may have %d: choose a shorter one with --mcp-socket", path, len(path), most)
 	}
 	if token == "" {
 		token = NewToken()
@@ -87,7 +86,7 @@ func (l *Socket) claim() (err error) {
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		err = nil
-	case err == nil && st.Mode().Type() != os.ModeSocket:
+	case err == nil && !socket.IsSocket(st):
 		err = fmt.Errorf("mcp socket: %s is there and is no socket: choose another path", l.path)
 	case err == nil:
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -108,11 +107,6 @@ func (l *Socket) claim() (err error) {
 		_ = l.lock.Close()
 	}
 	return err
-}
-
-func (l *Socket) release() {
-	_ = l.server.o.Remove(TokenFile(l.path))
-	_ = l.lock.Close()
 }
 
 // Path returns the absolute path of the socket.

@@ -1,7 +1,6 @@
 package socket
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -9,6 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 )
+
+// longestPath is how many bytes the kernel takes, without the final zero.
+const longestPath = 107
 
 // Credentials returns the user and the process on the other side, as they were
 // when it connected or began to listen.
@@ -29,9 +31,6 @@ func Credentials(conn *net.UnixConn) (uid, pid int, err error) {
 	}
 	return int(cred.Uid), int(cred.Pid), nil
 }
-
-// ErrStranger says that somebody answers at a socket who is not to be believed.
-var ErrStranger = errors.New("who answers there is no session of this user's")
 
 // Trusted returns an error if who listens is another user, or is in a sandbox of ours: the kernel says who. A name of a socket is found in files,
 // which others may have written.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -19,6 +20,9 @@ import (
 
 // On Windows a session is reached by a named pipe. The file under the socket's name says that there is one; the pipe's own name is made
 // of the file's path.
+
+// longestPath is that of a file: the pipe's name does not get longer with it.
+const longestPath = 32000
 
 // Conn is a connection to a session.
 type Conn struct{ net.Conn }
@@ -35,7 +39,35 @@ func (c *Conn) CloseWrite() error {
 }
 
 // Listener is where a session is reached.
-type Listener struct{ net.Listener }
+type Listener struct {
+	net.Listener
+	first windows.Handle // see takeFirst
+	once  sync.Once      // closes it
+}
+
+// Close ends listening.
+func (l *Listener) Close() error {
+	l.once.Do(func() {
+		if l.first != windows.InvalidHandle {
+			_ = windows.CloseHandle(l.first)
+		}
+	})
+	return l.Listener.Close()
+}
+
+// takeFirst connects to the first instance of a pipe, by which the library keeps the name and which it never serves, where that can be done: Windows lets nobody, and wine the first
+// client, who would wait for good. Nobody accepts clients yet.
+func takeFirst(name string) windows.Handle {
+	path, err := windows.UTF16PtrFromString(name)
+	if err != nil {
+		return windows.InvalidHandle
+	}
+	h, err := windows.CreateFile(path, windows.GENERIC_READ|windows.GENERIC_WRITE, 0, nil, windows.OPEN_EXISTING, 0, 0)
+	if err != nil {
+		return windows.InvalidHandle
+	}
+	return h
+}
 
 // AcceptUnix waits for a client.
 func (l *Listener) AcceptUnix() (*Conn, error) {
@@ -58,6 +90,9 @@ func pipeName(path string) string {
 	return `\\.\pipe\sandbox-` + hex.EncodeToString(sum[:16])
 }
 
+// IsSocket tells whether what is at a path can be what [Listen] has left there.
+func IsSocket(info os.FileInfo) bool { return info.Mode().IsRegular() && info.Size() == 0 }
+
 // Listen makes a pipe that only this user can open, and the file at path, in place of what is there, which the caller has looked at.
 // Closing the listener leaves the file. Somebody who has taken the pipe's name is an error.
 func Listen(path string) (*Listener, error) {
@@ -71,10 +106,11 @@ func Listen(path string) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
+	listener := &Listener{Listener: l, first: takeFirst(pipeName(path))}
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		return nil, errors.Join(err, l.Close())
+		return nil, errors.Join(err, listener.Close())
 	}
-	return &Listener{l}, nil
+	return listener, nil
 }
 
 // Dial connects. Where nobody listens, the error wraps [syscall.ECONNREFUSED].
@@ -94,9 +130,6 @@ func Dial(ctx context.Context, path string) (*Conn, error) {
 
 // Credentials returns this user: no other can open the pipe.
 func Credentials(*Conn) (uid, pid int, err error) { return os.Getuid(), 0, nil }
-
-// ErrStranger says that somebody answers at a pipe who is not to be believed.
-var ErrStranger = errors.New("who answers there is no session of this user's")
 
 // Trusted returns an error if who listens is another user, who can make a pipe of any name before a session does.
 func Trusted(c *Conn) error {

@@ -26,6 +26,9 @@ func Dial(ctx context.Context, path string) (*Conn, error) {
 	return c.(*Conn), nil
 }
 
+// IsSocket tells whether what is at a path can be what [Listen] has left there.
+func IsSocket(info os.FileInfo) bool { return info.Mode().Type() == os.ModeSocket }
+
 // Listen makes a socket with mode 0600 in place of what is at path, which the
 // caller has looked at. Closing the listener leaves the name.
 func Listen(path string) (*Listener, error) {

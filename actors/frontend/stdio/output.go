@@ -66,7 +66,7 @@ type pipes struct {
 func openPipes(stdin string) (_ *pipes, err error) {
 	p := &pipes{stdout: &pipe{}, stderr: &pipe{}}
 	for _, out := range []*pipe{p.stdout, p.stderr} {
-		if out.r, out.w, err = os.Pipe(); err != nil {
+		if out.r, out.w, err = frontend.Pipe(); err != nil {
 			p.close()
 			return nil, err
 		}

@@ -29,7 +29,7 @@ const (
 )
 
 // packages that are unpacked whole. Wine depends on eighty more, for what nothing here uses.
-const packages = "wine64 libc6 libunwind8 liblzma5 libgcc-s1 libz-mingw-w64 libfreetype6 libpng16-16t64 libbrotli1 libbz2-1.0 zlib1g libfontconfig1 libexpat1"
+const packages = "wine64 libc6 libc-bin libunwind8 liblzma5 libgcc-s1 libz-mingw-w64 libfreetype6 libpng16-16t64 libbrotli1 libbz2-1.0 zlib1g libfontconfig1 libexpat1"
 
 // unpacked are the files of libwine that Go programs and their tests need, with what these load.
 // Whoever misses one finds its name in what wine prints with WINEDEBUG=err+all.

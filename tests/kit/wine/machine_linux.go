@@ -248,7 +248,8 @@ func (m *Machine) command(ctx context.Context, line ...string) *Cmd {
 	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	cmd.Dir = filepath.Join(m.prefix(), "drive_c")
 	cmd.Env = []string{
-		"HOME=/", "USER=sandbox", "PATH=/usr/lib/wine", "WINEPREFIX=" + m.prefix(), "WINESERVER=" + server, "WINEDEBUG=-all",
+		"HOME=/", "USER=sandbox", "LC_ALL=C.UTF-8", // or there are no names of files beyond ASCII
+		"PATH=/usr/lib/wine", "WINEPREFIX=" + m.prefix(), "WINESERVER=" + server, "WINEDEBUG=-all",
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Chroot:     m.root(),

@@ -34,7 +34,7 @@ func New(t testing.TB, o Options) *Machine {
 func Build(t testing.TB, pkg string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), path.Base(pkg)+".exe")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", file, "github.com/codeagent/sandbox/"+pkg)
+	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", file, "github.com/codeagent/sandbox/"+pkg)
 	cmd.Env = append(os.Environ(), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build for Windows: %v: %s", err, out)

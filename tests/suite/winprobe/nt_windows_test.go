@@ -22,6 +22,7 @@ type folder struct {
 	t    *testing.T
 	path string
 	h    windows.Handle
+	held map[windows.Handle]bool // what it has open in the folder: see close
 }
 
 func newFolder(t *testing.T) folder {
@@ -32,8 +33,22 @@ func newFolder(t *testing.T) folder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = windows.CloseHandle(h) })
-	return folder{t, path, h}
+	f := folder{t, path, h, map[windows.Handle]bool{h: true}}
+	t.Cleanup(func() {
+		for h := range f.held {
+			_ = f.close(h)
+		}
+	})
+	return f
+}
+
+// close closes a handle, once: the system gives its number to the next one that is opened, which may be what a thread of Go's runtime waits for.
+func (f folder) close(h windows.Handle) error {
+	if !f.held[h] {
+		return windows.ERROR_INVALID_HANDLE
+	}
+	delete(f.held, h)
+	return windows.CloseHandle(h)
 }
 
 func wide(t *testing.T, s string) *uint16 {
@@ -61,7 +76,7 @@ func (f folder) open(dir windows.Handle, name string, access, share, disposition
 	err := windows.NtCreateFile(&h, access|windows.SYNCHRONIZE, &a, &status, nil, windows.FILE_ATTRIBUTE_NORMAL, share, disposition,
 		options|windows.FILE_SYNCHRONOUS_IO_NONALERT|windows.FILE_OPEN_FOR_BACKUP_INTENT, 0, 0)
 	if err == nil {
-		f.t.Cleanup(func() { _ = windows.CloseHandle(h) }) // again, if the test has closed it: that is refused
+		f.held[h] = true
 	}
 	return h, err
 }

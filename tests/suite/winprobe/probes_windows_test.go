@@ -59,7 +59,7 @@ var probes = map[string]func(f folder) error{
 		h, err := f.open(f.h, "a", readWrite, windows.FILE_SHARE_READ, windows.FILE_CREATE, file)
 		_, write := f.open(f.h, "a", windows.GENERIC_WRITE, shareAll, windows.FILE_OPEN, file)
 		_, remove := f.open(f.h, "a", windows.DELETE, shareAll, windows.FILE_OPEN, file)
-		_ = windows.CloseHandle(h)
+		_ = f.close(h)
 		_, free := f.open(f.h, "a", readWrite, shareAll, windows.FILE_OPEN, file)
 		return errors.Join(err, is(write, windows.STATUS_SHARING_VIOLATION), is(remove, windows.STATUS_SHARING_VIOLATION), free)
 	},
@@ -96,7 +96,7 @@ var probes = map[string]func(f folder) error{
 	"POSIX delete takes the name at once": func(f folder) error {
 		h := f.create("a", "text")
 		other, err := f.open(f.h, "a", windows.GENERIC_READ, shareAll, windows.FILE_OPEN, file)
-		err = errors.Join(err, remove(h, deleteIt|posixDelete), windows.CloseHandle(h), f.has())
+		err = errors.Join(err, remove(h, deleteIt|posixDelete), f.close(h), f.has())
 		return errors.Join(err, reads(other, "text"))
 	},
 	"POSIX delete of a read-only file": func(f folder) error {
@@ -104,12 +104,12 @@ var probes = map[string]func(f folder) error{
 		if err := os.Chmod(filepath.Join(f.path, "a"), 0o444); err != nil {
 			return err
 		}
-		return errors.Join(remove(h, deleteIt|posixDelete|ignoreReadOnly), windows.CloseHandle(h), f.has())
+		return errors.Join(remove(h, deleteIt|posixDelete|ignoreReadOnly), f.close(h), f.has())
 	},
 	"a directory that is not empty stays": func(f folder) error {
 		d, err := f.open(f.h, "d", windows.FILE_LIST_DIRECTORY|windows.DELETE, shareAll, windows.FILE_CREATE, directory)
 		x, inner := f.open(d, "x", readWrite, shareAll, windows.FILE_CREATE, file)
-		return errors.Join(err, inner, windows.CloseHandle(x), is(remove(d, deleteIt|posixDelete), windows.STATUS_DIRECTORY_NOT_EMPTY), f.has("d"))
+		return errors.Join(err, inner, f.close(x), is(remove(d, deleteIt|posixDelete), windows.STATUS_DIRECTORY_NOT_EMPTY), f.has("d"))
 	},
 	"link by a handle": func(f folder) error {
 		h := f.create("a", "")
@@ -124,7 +124,7 @@ var probes = map[string]func(f folder) error{
 		other, err := f.open(f.h, "a", readWrite, shareAll, windows.FILE_OPEN, file)
 		const now = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 		err = errors.Join(err, windows.LockFileEx(h, now, 0, 1, 0, &windows.Overlapped{}), is(windows.LockFileEx(other, now, 0, 1, 0, &windows.Overlapped{}), windows.ERROR_LOCK_VIOLATION))
-		return errors.Join(err, windows.CloseHandle(h), windows.LockFileEx(other, now, 0, 1, 0, &windows.Overlapped{}))
+		return errors.Join(err, f.close(h), windows.LockFileEx(other, now, 0, 1, 0, &windows.Overlapped{}))
 	},
 	"times of 100 ns": func(f folder) error {
 		h := f.create("a", "")

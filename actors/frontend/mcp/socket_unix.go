@@ -1,3 +1,5 @@
+//go:build unix
+
 package mcp
 
 import (
@@ -43,4 +45,10 @@ func claim(f *os.File, st os.FileInfo, path string) error {
 		return errors.New("in use by another process until now: try again")
 	}
 	return nil
+}
+
+// release removes the token's file, and then lets others have it.
+func (l *Socket) release() {
+	_ = l.server.o.Remove(TokenFile(l.path))
+	_ = l.lock.Close()
 }

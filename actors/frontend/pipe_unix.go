@@ -9,6 +9,9 @@ import (
 	"syscall"
 )
 
+// Pipe is [os.Pipe], whose end r takes deadlines.
+func Pipe() (r, w *os.File, err error) { return os.Pipe() }
+
 // ReadNow reads what is in a pipe without waiting: io.EOF when nobody can write
 // any more, ErrEmpty when somebody can.
 func ReadNow(f *os.File, b []byte) (n int, err error) {

@@ -1,5 +1,0 @@
-//go:build !unix
-
-package control
-
-func processAlive(int) bool { return false }
