@@ -101,7 +101,7 @@ gotests() { # PASS PACKAGES ARGUMENT...
 # go-fuse's posixtest skips by itself what the disk's file system lacks, and fstat
 # of a removed directory, which no FUSE server without directory handles can answer.
 # Debian 12's cargo is older than the registries that tests/suite/devtools serves.
-allow_skip='asked for by TEST_WINE|backing filesystem does not support large xattrs|hanwen/go-fuse/issues/55|no cargo of 1.68 or newer'
+allow_skip='backing filesystem does not support large xattrs|hanwen/go-fuse/issues/55|no cargo of 1.68 or newer'
 
 if ! go build -o "$tmp/" ./tests/cmd/tally ./tests/cmd/asuser ./tests/cmd/turns; then
     echo "0 passed, 1 failed"

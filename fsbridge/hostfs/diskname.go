@@ -13,10 +13,13 @@ import (
 // directory has it: where case does not count, that can be another spelling. exact tells
 // that case does count in this directory, so that nobody need ask again.
 //
-// There is no call that tells either, and a file system can be either in each of its
+// Only Windows has a call that tells the first, and a file system can be either in each of its
 // directories. So another spelling is looked up, and only if there is something under
 // it, the directory is read.
 func DiskName(dirfd int, name string, st *Stat) (disk string, exact bool) {
+	if disk, known := posix.Spelled(dirfd, name); known {
+		return disk, false
+	}
 	other, ascii := otherCase(name)
 	if other == name {
 		return name, false

@@ -9,7 +9,7 @@ import (
 )
 
 // TestDiskNameExact: where case counts, a name is never another one, whatever else is
-// there. (tests/suite/posix has file systems on which it does not.)
+// there. (tests/suite/filesystems has file systems on which it does not.)
 func TestDiskNameExact(t *testing.T) {
 	dir := t.TempDir()
 	root, err := hostfs.OpenRoot(dir)

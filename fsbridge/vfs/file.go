@@ -49,11 +49,12 @@ func (t *Tree) create(r Request, parent *node, c *CreateFile, ttl time.Duration)
 	if err != nil {
 		return e, o, err
 	}
-	st, err := t.look(d, c.Name)
+	disk, st, err := t.onDisk(d, c.Name)
 	switch {
 	case err == nil && c.Flags&posix.O_EXCL != 0:
 		return e, o, posix.EEXIST
 	case err == nil:
+		c.Name = disk
 		return t.openExisting(r, parent, c, &st, ttl)
 	case !errors.Is(err, posix.ENOENT):
 		return e, o, err

@@ -1,7 +1,9 @@
 package vfs
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
@@ -69,22 +71,29 @@ func (t *Tree) look(d *dirFD, name string) (hostfs.Stat, error) {
 		t.noteRefused(d.Node, name)
 		return st, posix.EACCES
 	}
+	if t.opts.Posix != nil && (errors.Is(err, posix.EINVAL) || errors.Is(err, posix.EILSEQ)) && hostfs.CheckName(name) == nil {
+		err = posix.ENOENT // what cannot be a name on the host is none
+	}
 	return st, err
 }
 
 // onDisk describes name in the directory as look does, and returns it as the host has
-// it: what is recorded of it is to come back as it was.
+// it: what is recorded of it is to come back as it was. With Options.Posix case counts, as the workload believes: nothing
+// has the name in another case.
 func (t *Tree) onDisk(d *dirFD, name string) (string, hostfs.Stat, error) {
 	st, err := t.look(d, name)
-	if err != nil || t.opts.Posix != nil || d.Node.flags.Load()&flagExact != 0 {
+	if err != nil || d.Node.flags.Load()&flagExact != 0 {
 		return name, st, err
 	}
 	disk, exact := hostfs.DiskName(d.FD, name, &st)
 	if exact {
 		d.Node.flags.Or(flagExact)
 	}
-	if disk == name {
+	switch {
+	case disk == name:
 		return name, st, nil
+	case t.opts.Posix != nil && strings.EqualFold(disk, name): // else it is another normal form
+		return name, hostfs.Stat{}, posix.ENOENT
 	}
 	st, err = t.look(d, disk)
 	return disk, st, err

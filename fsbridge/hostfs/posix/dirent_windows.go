@@ -142,16 +142,42 @@ func (l layout) parse(b []byte, entries []entry) ([]entry, error) {
 // isShort tells whether name is only the short name of something in dir (PROGRA~1). By such a name nothing is there: it would be a second
 // name of a file that nobody has given it, and what is done to it would be written down under the wrong one.
 func isShort(dir windows.Handle, name string) bool {
+	disk, known := spelled(dir, name)
+	return known && !strings.EqualFold(disk, name)
+}
+
+// Spelled returns the name under which the directory behind dirfd has what name leads to: case does not count. known is false where
+// nothing is there, or the system has no call for it.
+func Spelled(dirfd int, name string) (disk string, known bool) {
+	if checkWindowsName(name) != nil {
+		return "", false
+	}
+	err := here.inDirectory(dirfd, func(dir windows.Handle) error {
+		disk, known = spelled(dir, name)
+		return nil
+	})
+	return disk, known && err == nil
+}
+
+func spelled(dir windows.Handle, name string) (disk string, known bool) {
 	h, err := ntOpen(dir, "", opening{access: windows.FILE_LIST_DIRECTORY, options: windows.FILE_DIRECTORY_FILE})
 	if err != nil {
-		return false
+		return "", false
 	}
 	defer ntClose(h)
 	buf := make([]byte, 4<<10)
 	n, err := queryDirectory(h, both.class, buf, name, true)
 	if err != nil {
-		return false
+		return "", false
 	}
 	found, err := both.parse(buf[:n], make([]entry, 2))
-	return err == nil && len(found) > 2 && !strings.EqualFold(found[2].name, name)
+	if err != nil || len(found) < 3 {
+		return "", false
+	}
+	for _, e := range found[2:] { // a directory can be one in which case counts
+		if e.name == name {
+			return name, true
+		}
+	}
+	return found[2].name, true
 }

@@ -64,3 +64,21 @@ func TestInodeNumbers(t *testing.T) {
 		}
 	}
 }
+
+// A name is found as the directory has it, and what cannot be a name finds nothing: no mask of names, either.
+func TestSpelled(t *testing.T) {
+	f := newFolder(t)
+	f.write("Name", "")
+	f.write("Ärger", "")
+	f.mkdir("Dir")
+	for name, want := range map[string]string{
+		"Name": "Name", "NAME": "Name", "name": "Name", "dir": "Dir", "ärger": "Ärger", "missing": "", "con": "", "N*": "", "Nam?": "", "": "", ".": "", `Dir\x`: "",
+	} {
+		if disk, known := Spelled(f.fd, name); disk != want || known != (want != "") {
+			t.Errorf("%q: %q, %v", name, disk, known)
+		}
+	}
+	if disk, known := Spelled(f.open("Name", O_RDONLY), "x"); known {
+		t.Errorf("in a file there is %q", disk)
+	}
+}

@@ -9,14 +9,16 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
+	"github.com/codeagent/sandbox/fsbridge/posixmeta"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -42,6 +44,9 @@ func newLab(t *testing.T, configure func(*Options)) *lab {
 	o := Options{}
 	o.Tree.Root = root
 	o.Tree.Logger = slog.New(slog.NewTextHandler(testWriter{t}, nil))
+	if runtime.GOOS == "windows" {
+		asPosix(t, &o)
+	}
 	if configure != nil {
 		configure(&o)
 	}
@@ -57,6 +62,15 @@ func newLab(t *testing.T, configure func(*Options)) *lab {
 		root.Close()
 	})
 	return l
+}
+
+// asPosix serves the folder as one of a file system that is not POSIX, as the program does on Windows.
+func asPosix(t *testing.T, o *Options) {
+	t.Helper()
+	store, err := posixmeta.Open(filepath.Join(t.TempDir(), "posixmeta.db"), posixmeta.Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, store.Close()) })
+	o.Tree.Posix = posixmeta.NewOverlay(store, func() (int64, bool) { return 1, true })
 }
 
 func (l *lab) path(name string) string { return filepath.Join(l.host, name) }
@@ -197,7 +211,7 @@ func (c *client) end(call *call, reply message) error {
 	case call.rtyp == typRlerror:
 		var e rlerror
 		must(c.t, decode(call.body, &e))
-		return syscall.Errno(e.errno)
+		return posix.Errno(e.errno)
 	case call.rtyp != call.typ+1:
 		c.t.Fatalf("type %d answered by %d", call.typ, call.rtyp)
 	}
@@ -218,7 +232,7 @@ func (c *client) walk(from, to uint32, names ...string) error {
 	var r rwalk
 	err := c.rpc(typTwalk, &twalk{from, to, names}, &r)
 	if err == nil && len(r.qids) < len(names) {
-		return syscall.ENOENT
+		return posix.ENOENT
 	}
 	return err
 }

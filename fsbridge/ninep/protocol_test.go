@@ -10,10 +10,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // TestP9_03_Invalid: what is wrong in a message gets the right errno, and the
@@ -29,69 +29,73 @@ func TestP9_03_Invalid(t *testing.T) {
 	must(t, c.open(0, open, 0, "f")) // for reading
 	must(t, c.open(0, opendir, 0))
 	long := strings.Repeat("x", 256)
+	noAttribute := posix.ENODATA
+	if runtime.GOOS == "windows" { // there are none
+		noAttribute = posix.EOPNOTSUPP
+	}
 	for _, x := range []struct {
 		what string
 		typ  uint8
 		m    message
-		want syscall.Errno
+		want posix.Errno
 	}{
-		{"unknown type", 200, new(empty), syscall.EOPNOTSUPP},
-		{"an answer", typTread + 1, &rread{}, syscall.EOPNOTSUPP},
-		{"empty body", typTwalk, new(empty), syscall.EPROTO},
-		{"empty body of a write", typTwrite, new(empty), syscall.EPROTO},
-		{"trailing byte", typTclunk, &rreadlink{"xyz"}, syscall.EPROTO},
-		{"auth", typTauth, &tauth{}, syscall.EOPNOTSUPP},
-		{"attach with auth", typTattach, &tattach{fid: 9, afid: 1}, syscall.EINVAL},
-		{"attach elsewhere", typTattach, &tattach{fid: 9, afid: noFID, aname: "/etc"}, syscall.ENOENT},
-		{"attach to a fid in use", typTattach, &tattach{fid: file, afid: noFID}, syscall.EBADF},
-		{"attach to no fid", typTattach, &tattach{fid: noFID, afid: noFID}, syscall.EBADF},
-		{"unknown fid", typTgetattr, &tgetattr{fid: unknown}, syscall.EBADF},
-		{"clunk unknown", typTclunk, &tfid{unknown}, syscall.EBADF},
-		{"walk unknown", typTwalk, &twalk{unknown, 9, nil}, syscall.EBADF},
-		{"walk to a fid in use", typTwalk, &twalk{0, file, nil}, syscall.EBADF},
-		{"walk up", typTwalk, &twalk{dir, 9, []string{".."}}, syscall.EINVAL},
-		{"walk nowhere", typTwalk, &twalk{0, 9, []string{""}}, syscall.EINVAL},
-		{"walk a path", typTwalk, &twalk{0, 9, []string{"d/../f"}}, syscall.EINVAL},
-		{"walk through NUL", typTwalk, &twalk{0, 9, []string{"f\x00"}}, syscall.EINVAL},
-		{"walk too long", typTwalk, &twalk{0, 9, []string{long}}, syscall.ENAMETOOLONG},
-		{"walk through a file", typTwalk, &twalk{file, 9, []string{"x"}}, syscall.ENOTDIR},
-		{"open twice", typTlopen, &tlopen{open, 0}, syscall.EBUSY},
-		{"open for nothing", typTlopen, &tlopen{file, 3}, syscall.EINVAL},
-		{"write a directory", typTlopen, &tlopen{dir, 1}, syscall.EISDIR},
-		{"create in a file", typTlcreate, &tlcreate{fid: file, name: "x"}, syscall.ENOTDIR},
-		{"create dot", typTlcreate, &tlcreate{fid: dir, name: "."}, syscall.EINVAL},
-		{"create with an open fid", typTlcreate, &tlcreate{fid: opendir, name: "x"}, syscall.EBUSY},
-		{"read not open", typTread, &tread{file, 0, 1}, syscall.EBADF},
-		{"read a directory", typTread, &tread{opendir, 0, 1}, syscall.EISDIR},
-		{"read at a negative offset", typTread, &tread{open, math.MaxUint64, 1}, syscall.EINVAL},
-		{"read more than a message", typTread, &tread{open, 0, 1 << 20}, syscall.EINVAL},
-		{"list at a negative offset", typTreaddir, &tread{opendir, math.MaxUint64, 1000}, syscall.EINVAL},
-		{"list too little", typTreaddir, &tread{opendir, 0, 5}, syscall.EINVAL},
-		{"list a file", typTreaddir, &tread{open, 0, 100}, syscall.ENOTDIR},
-		{"list not open", typTreaddir, &tread{dir, 0, 100}, syscall.EBADF},
-		{"write what is open for reading", typTwrite, &twrite{open, 0, []byte("x")}, syscall.EBADF},
-		{"sync not open", typTfsync, &tfsync{fid: file}, syscall.EBADF},
-		{"set what is unknown", typTsetattr, &tsetattr{fid: file, valid: 1 << 20}, syscall.EINVAL},
-		{"set a time out of range", typTsetattr, &tsetattr{fid: file, valid: setMtime | setMtimeSet, mtimeNS: 1e9}, syscall.EINVAL},
-		{"set a negative size", typTsetattr, &tsetattr{fid: file, valid: setSize, size: math.MaxUint64}, syscall.EINVAL},
-		{"make a device", typTmknod, &tmknod{fid: dir, name: "x", mode: syscall.S_IFBLK | 0o600}, syscall.EPERM},
-		{"remove with unknown flags", typTunlinkat, &tunlinkat{0, "f", 1}, syscall.EINVAL},
-		{"remove a directory as a file", typTunlinkat, &tunlinkat{0, "d", 0}, syscall.EISDIR},
-		{"remove a file as a directory", typTunlinkat, &tunlinkat{0, "f", 0x200}, syscall.ENOTDIR},
-		{"rename into a file", typTrenameat, &trenameat{0, "f", file, "x"}, syscall.ENOTDIR},
-		{"rename to an unknown fid", typTrenameat, &trenameat{0, "f", unknown, "x"}, syscall.EBADF},
-		{"rename the root", typTrename, &trename{0, dir, "x"}, syscall.EBUSY},
-		{"link a directory", typTlink, &tlink{0, dir, "x"}, syscall.EPERM},
-		{"link an unknown fid", typTlink, &tlink{0, unknown, "x"}, syscall.EBADF},
-		{"read a file as a link", typTreadlink, &tfid{file}, syscall.EINVAL},
-		{"xattr that is not there", typTxattrwalk, &txattrwalk{file, 9, "user.no"}, syscall.ENODATA},
-		{"xattr too large", typTxattrcreate, &txattrcreate{file, "user.a", 1 << 40, 0}, syscall.E2BIG},
-		{"xattr flags", typTxattrcreate, &txattrcreate{file, "user.a", 1, 8}, syscall.EINVAL},
-		{"lock not open", typTlock, &tlock{fid: file}, syscall.EBADF},
-		{"lock of no kind", typTlock, &tlock{fid: open, typ: 3}, syscall.EINVAL},
-		{"lock beyond all", typTlock, &tlock{fid: open, start: math.MaxUint64, length: 2}, syscall.EINVAL},
-		{"lock with unknown flags", typTlock, &tlock{fid: open, flags: 2}, syscall.EINVAL},
-		{"getlock of no kind", typTgetlock, &tgetlock{open, rgetlock{typ: 9}}, syscall.EINVAL},
+		{"unknown type", 200, new(empty), posix.EOPNOTSUPP},
+		{"an answer", typTread + 1, &rread{}, posix.EOPNOTSUPP},
+		{"empty body", typTwalk, new(empty), posix.EPROTO},
+		{"empty body of a write", typTwrite, new(empty), posix.EPROTO},
+		{"trailing byte", typTclunk, &rreadlink{"xyz"}, posix.EPROTO},
+		{"auth", typTauth, &tauth{}, posix.EOPNOTSUPP},
+		{"attach with auth", typTattach, &tattach{fid: 9, afid: 1}, posix.EINVAL},
+		{"attach elsewhere", typTattach, &tattach{fid: 9, afid: noFID, aname: "/etc"}, posix.ENOENT},
+		{"attach to a fid in use", typTattach, &tattach{fid: file, afid: noFID}, posix.EBADF},
+		{"attach to no fid", typTattach, &tattach{fid: noFID, afid: noFID}, posix.EBADF},
+		{"unknown fid", typTgetattr, &tgetattr{fid: unknown}, posix.EBADF},
+		{"clunk unknown", typTclunk, &tfid{unknown}, posix.EBADF},
+		{"walk unknown", typTwalk, &twalk{unknown, 9, nil}, posix.EBADF},
+		{"walk to a fid in use", typTwalk, &twalk{0, file, nil}, posix.EBADF},
+		{"walk up", typTwalk, &twalk{dir, 9, []string{".."}}, posix.EINVAL},
+		{"walk nowhere", typTwalk, &twalk{0, 9, []string{""}}, posix.EINVAL},
+		{"walk a path", typTwalk, &twalk{0, 9, []string{"d/../f"}}, posix.EINVAL},
+		{"walk through NUL", typTwalk, &twalk{0, 9, []string{"f\x00"}}, posix.EINVAL},
+		{"walk too long", typTwalk, &twalk{0, 9, []string{long}}, posix.ENAMETOOLONG},
+		{"walk through a file", typTwalk, &twalk{file, 9, []string{"x"}}, posix.ENOTDIR},
+		{"open twice", typTlopen, &tlopen{open, 0}, posix.EBUSY},
+		{"open for nothing", typTlopen, &tlopen{file, 3}, posix.EINVAL},
+		{"write a directory", typTlopen, &tlopen{dir, 1}, posix.EISDIR},
+		{"create in a file", typTlcreate, &tlcreate{fid: file, name: "x"}, posix.ENOTDIR},
+		{"create dot", typTlcreate, &tlcreate{fid: dir, name: "."}, posix.EINVAL},
+		{"create with an open fid", typTlcreate, &tlcreate{fid: opendir, name: "x"}, posix.EBUSY},
+		{"read not open", typTread, &tread{file, 0, 1}, posix.EBADF},
+		{"read a directory", typTread, &tread{opendir, 0, 1}, posix.EISDIR},
+		{"read at a negative offset", typTread, &tread{open, math.MaxUint64, 1}, posix.EINVAL},
+		{"read more than a message", typTread, &tread{open, 0, 1 << 20}, posix.EINVAL},
+		{"list at a negative offset", typTreaddir, &tread{opendir, math.MaxUint64, 1000}, posix.EINVAL},
+		{"list too little", typTreaddir, &tread{opendir, 0, 5}, posix.EINVAL},
+		{"list a file", typTreaddir, &tread{open, 0, 100}, posix.ENOTDIR},
+		{"list not open", typTreaddir, &tread{dir, 0, 100}, posix.EBADF},
+		{"write what is open for reading", typTwrite, &twrite{open, 0, []byte("x")}, posix.EBADF},
+		{"sync not open", typTfsync, &tfsync{fid: file}, posix.EBADF},
+		{"set what is unknown", typTsetattr, &tsetattr{fid: file, valid: 1 << 20}, posix.EINVAL},
+		{"set a time out of range", typTsetattr, &tsetattr{fid: file, valid: setMtime | setMtimeSet, mtimeNS: 1e9}, posix.EINVAL},
+		{"set a negative size", typTsetattr, &tsetattr{fid: file, valid: setSize, size: math.MaxUint64}, posix.EINVAL},
+		{"make a device", typTmknod, &tmknod{fid: dir, name: "x", mode: posix.S_IFBLK | 0o600}, posix.EPERM},
+		{"remove with unknown flags", typTunlinkat, &tunlinkat{0, "f", 1}, posix.EINVAL},
+		{"remove a directory as a file", typTunlinkat, &tunlinkat{0, "d", 0}, posix.EISDIR},
+		{"remove a file as a directory", typTunlinkat, &tunlinkat{0, "f", 0x200}, posix.ENOTDIR},
+		{"rename into a file", typTrenameat, &trenameat{0, "f", file, "x"}, posix.ENOTDIR},
+		{"rename to an unknown fid", typTrenameat, &trenameat{0, "f", unknown, "x"}, posix.EBADF},
+		{"rename the root", typTrename, &trename{0, dir, "x"}, posix.EBUSY},
+		{"link a directory", typTlink, &tlink{0, dir, "x"}, posix.EPERM},
+		{"link an unknown fid", typTlink, &tlink{0, unknown, "x"}, posix.EBADF},
+		{"read a file as a link", typTreadlink, &tfid{file}, posix.EINVAL},
+		{"xattr that is not there", typTxattrwalk, &txattrwalk{file, 9, "user.no"}, noAttribute},
+		{"xattr too large", typTxattrcreate, &txattrcreate{file, "user.a", 1 << 40, 0}, posix.E2BIG},
+		{"xattr flags", typTxattrcreate, &txattrcreate{file, "user.a", 1, 8}, posix.EINVAL},
+		{"lock not open", typTlock, &tlock{fid: file}, posix.EBADF},
+		{"lock of no kind", typTlock, &tlock{fid: open, typ: 3}, posix.EINVAL},
+		{"lock beyond all", typTlock, &tlock{fid: open, start: math.MaxUint64, length: 2}, posix.EINVAL},
+		{"lock with unknown flags", typTlock, &tlock{fid: open, flags: 2}, posix.EINVAL},
+		{"getlock of no kind", typTgetlock, &tgetlock{open, rgetlock{typ: 9}}, posix.EINVAL},
 	} {
 		if err := c.rpc(x.typ, x.m, new(empty)); err != x.want {
 			t.Errorf("%s: %v, want %v", x.what, err, x.want)
@@ -113,11 +117,11 @@ func TestP9_03_Invalid(t *testing.T) {
 func TestP9_03_Version(t *testing.T) {
 	l := newLab(t, nil)
 	c := l.raw()
-	if err := c.rpc(typTattach, &tattach{afid: noFID}, new(rqid)); err != syscall.EPROTO {
+	if err := c.rpc(typTattach, &tattach{afid: noFID}, new(rqid)); err != posix.EPROTO {
 		t.Errorf("attach first: %v", err)
 	}
 	var v tversion
-	if err := c.rpc(typTversion, &tversion{100, version}, &v); err != syscall.EMSGSIZE {
+	if err := c.rpc(typTversion, &tversion{100, version}, &v); err != posix.EMSGSIZE {
 		t.Errorf("a message size of 100: %v", err)
 	}
 	must(t, c.rpc(typTversion, &tversion{1 << 20, "9P2000.u"}, &v))
@@ -131,7 +135,7 @@ func TestP9_03_Version(t *testing.T) {
 	must(t, c.rpc(typTattach, &tattach{afid: noFID}, new(rqid)))
 	// A second one begins anew.
 	must(t, c.rpc(typTversion, &tversion{8192, version}, &v))
-	if err := c.rpc(typTgetattr, &tgetattr{}, new(rgetattr)); err != syscall.EBADF || v.msize != 8192 {
+	if err := c.rpc(typTgetattr, &tgetattr{}, new(rgetattr)); err != posix.EBADF || v.msize != 8192 {
 		t.Errorf("a fid of the session before: %v, msize %d", err, v.msize)
 	}
 }
@@ -192,7 +196,7 @@ func TestFlush(t *testing.T) {
 	<-h.arrived
 	must(t, c.rpc(typTflush, &tflush{60000}, new(empty)))
 	must(t, c.rpc(typTflush, &tflush{waiting.tag}, new(empty)))
-	if err := c.end(waiting, new(empty)); err != syscall.EINTR {
+	if err := c.end(waiting, new(empty)); err != posix.EINTR {
 		t.Errorf("the flushed one: %v", err)
 	}
 	if n := len(c.order); c.order[n-2] != waiting.tag {
@@ -234,7 +238,7 @@ func TestP9_05_Oversized(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			frame := encode(nil, typTwrite, 0, new(empty))
 			binary.LittleEndian.PutUint32(frame, size)
-			if err := c.end(c.send(frame), new(empty)); err != syscall.EMSGSIZE {
+			if err := c.end(c.send(frame), new(empty)); err != posix.EMSGSIZE {
 				t.Errorf("refused with %v", err)
 			}
 			<-l.Done()
@@ -242,7 +246,7 @@ func TestP9_05_Oversized(t *testing.T) {
 			if grown := after.TotalAlloc - before.TotalAlloc; grown > 512<<10 {
 				t.Errorf("%d bytes were allocated", grown)
 			}
-			if err := l.Err(); !errors.Is(err, syscall.EMSGSIZE) {
+			if err := l.Err(); !errors.Is(err, posix.EMSGSIZE) {
 				t.Errorf("the server says: %v", err)
 			}
 		})
@@ -277,22 +281,22 @@ func TestBounds(t *testing.T) {
 	must(t, c.open(0, 1, 2, "f"))
 	must(t, c.open(0, 2, 2, "f"))
 	must(t, c.walk(0, 3, "f"))
-	if err := c.rpc(typTlopen, &tlopen{3, 0}, new(ropen)); err != syscall.ENFILE {
+	if err := c.rpc(typTlopen, &tlopen{3, 0}, new(ropen)); err != posix.ENFILE {
 		t.Errorf("a third open file: %v", err)
 	}
-	if err := c.rpc(typTlcreate, &tlcreate{fid: 0, name: "g", flags: 2}, new(ropen)); err != syscall.ENFILE {
+	if err := c.rpc(typTlcreate, &tlcreate{fid: 0, name: "g", flags: 2}, new(ropen)); err != posix.ENFILE {
 		t.Errorf("a third open file, by creation: %v", err)
 	}
 	for f := uint32(4); f < 8; f++ {
 		must(t, c.walk(0, f, "f"))
 	}
-	if err := c.walk(0, 8, "f"); err != syscall.ENFILE {
+	if err := c.walk(0, 8, "f"); err != posix.ENFILE {
 		t.Errorf("a ninth fid: %v", err)
 	}
 	big := strings.Repeat("x", 60_000)
 	first := c.start(typTwrite, &twrite{1, 1 << 30, []byte(big)})
 	<-h.arrived
-	if err := c.write(1, 0, big); err != syscall.ENOSPC {
+	if err := c.write(1, 0, big); err != posix.ENOSPC {
 		t.Errorf("more bytes than there is room for: %v", err)
 	}
 	must(t, c.write(1, 0, "small ones go on"))
@@ -301,7 +305,7 @@ func TestBounds(t *testing.T) {
 	for range small {
 		<-h.arrived
 	}
-	if err := c.rpc(typTgetattr, &tgetattr{fid: 1}, new(rgetattr)); err != syscall.ENOSPC {
+	if err := c.rpc(typTgetattr, &tgetattr{fid: 1}, new(rgetattr)); err != posix.ENOSPC {
 		t.Errorf("a fifth request: %v", err)
 	}
 	for _, call := range append(small, first) {
