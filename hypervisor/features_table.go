@@ -168,7 +168,7 @@ func limitFeatures() (out []Feature) {
 func machineFeatures() []Feature {
 	settings := []Wish{
 		{Flag: "memory", Key: "vm.memory"}, {Flag: "cpus", Key: "vm.cpus"}, {Key: "vm.acceleration"}, {Key: "vm.boot_timeout"}, {Key: "vm.qemu"},
-		{Flag: "kernel-path", Key: "vm.kernel"}, {Flag: "initrd-path", Key: "vm.initrd"}, {Flag: "rootfs-path", Key: "vm.rootfs"}, {Key: "vm.disk_size"},
+		{Flag: "kernel-path", Key: "vm.kernel"}, {Flag: "initrd-path", Key: "vm.initrd"}, {Flag: "rootfs-path", Key: "vm.rootfs"}, {Key: "vm.disk_size"}, {Key: "vm.seatbelt"},
 	}
 	return []Feature{
 		{Name: "machine", What: "a machine's memory, processors, kernel and disks", Wishes: settings, Tuning: true, On: on(no(noMachine), no(noMachine), yes(), no(noMachine))},

@@ -65,6 +65,8 @@ type VM struct {
 	Program string
 	// Accel is auto (KVM where it works), kvm or tcg (emulation); empty is auto.
 	Accel string
+	// Seatbelt has QEMU run behind a profile of macOS' Seatbelt. On other systems that is an error.
+	Seatbelt bool
 	// MemoryBytes of the guest, rounded down to MiB ([MachineBytes] if 0).
 	MemoryBytes int64
 	// CPUs of the guest; 0: all of the host's up to 4, one when emulating.

@@ -2,9 +2,11 @@ package qemu
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/codeagent/sandbox/hypervisor"
@@ -89,6 +91,8 @@ func (o *Options) check() error {
 	o.Named = o.Named || namesOnly
 	o.NineP = o.NineP || o.Named // no vhost-user without a descriptor
 	switch {
+	case o.Seatbelt && runtime.GOOS != "darwin":
+		return fmt.Errorf("qemu: vm.seatbelt asks for a wall of macOS, which this system has not: %w", errors.ErrUnsupported)
 	case o.MemoryBytes < MinMemoryBytes:
 		return fmt.Errorf("qemu: %d bytes of memory are too few for a guest; it needs %d MiB", o.MemoryBytes, MinMemoryBytes>>20)
 	case o.CPUs < 0 || o.CPUs > MaxCPUs:

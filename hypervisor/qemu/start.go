@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"syscall"
@@ -44,6 +45,9 @@ func New(o Options) *Runtime {
 
 // Name implements [hypervisor.Runtime].
 func (r *Runtime) Name() string { return "vm" }
+
+// Seatbelt tells whether QEMU runs behind a profile of macOS' Seatbelt.
+func (r *Runtime) Seatbelt() bool { return r.o.Seatbelt }
 
 // Start implements [hypervisor.Runtime]. An error says why there is no machine, and
 // wraps [hypervisor.ErrUnavailable], unless ctx or a folder is the reason.
@@ -134,7 +138,11 @@ func (g *guest) launch(ctx context.Context, host host) (err error) {
 	go g.readConsole(w.console) // to the end of QEMU, or of its ends if it does not start
 	g.serveNetwork(w.network)
 	g.disks = f.disks
-	if err := g.spawn(host.program, m.args(), f.inherit); err != nil {
+	line, err := g.line(host.program, m)
+	if err != nil {
+		return err
+	}
+	if err := g.spawn(line[0], line[1:], f.inherit); err != nil {
 		return err
 	}
 	started = true
@@ -152,6 +160,18 @@ func (g *guest) launch(ctx context.Context, host host) (err error) {
 		return g.Err()
 	}
 	return nil
+}
+
+// line is the command line that runs the machine.
+func (g *guest) line(program string, m machine) ([]string, error) {
+	if !g.o.Seatbelt {
+		return append([]string{program}, m.args()...), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return nil, err
+	}
+	return m.behindSeatbelt(filepath.EvalSymlinks, program, home)
 }
 
 // wired are our sides of the machine's connections.

@@ -265,7 +265,7 @@ timeout = "30s"
 		`isolation = "jail"`, `undo.symlinks = "read-only"`, `undo.barriers = "lock"`, `undo.durability = "power"`, `undo.gitignore = false`, `undo.keep_output = false`,
 		`safeguards.deletes = 5`, `safeguards.deletes = 100`, `safeguards.overwrite_bytes = 1`, `safeguards.rename_over = true`, `safeguards.protect = true`,
 		`safeguards.timeout = "1s"`, `jail.hide = ["` + drive + `/x"]`, `jail.mode = "dynamic"`, `jail.gate = ["` + drive + `/x"]`, `jail.debug = false`, `jail.containers = false`, `jail.run_32bit = false`, `bridge.cache = "none"`, `bridge.kind = "fuse"`, `log.level = "error"`, `log.level = "trace"`, `log.format = "json"`,
-		`classifier.destructive = ["make clean"]`, `classifier.auto_approve = "read-only"`, `mcp.timeout = "1m"`, `isolation = "vm"`, `vm.mode = "ephemeral"`,
+		`classifier.destructive = ["make clean"]`, `classifier.auto_approve = "read-only"`, `mcp.timeout = "1m"`, `isolation = "vm"`, `vm.mode = "ephemeral"`, `vm.seatbelt = true`,
 		`places.caches = "read-only"`, `places.home = "read-only"`,
 		`network.policy = "allowlist"`, `network.policy = "disabled"`, `network.deny = ["evil.test"]`, `commands.at_once = 8`, `commands.at_once = 1`,
 		`limits.pids = 100`, `limits.memory = "1GiB"`, `limits.memory_high = "1GiB"`, `limits.cpus = "1.5"`, `limits.io = "1MiB"`, `limits.file = "1MiB"`, `limits.tmp = "1MiB"`, `limits.folders = "1MiB"`,

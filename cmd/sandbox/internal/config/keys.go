@@ -417,6 +417,10 @@ func machineKeys() []Key {
 			Name: "vm.disk_size",
 			Doc:  "the size of a persistent machine's disk when it is made; it takes room as it fills",
 		},
+		{
+			Name: "vm.seatbelt", Rule: Tighten, tighter: onlyTrue,
+			Doc: "run QEMU, and this program once the machine runs, behind profiles of macOS' Seatbelt: they reach the files and sockets that they need, and nothing else. Only macOS has that; experimental",
+		},
 	}
 }
 

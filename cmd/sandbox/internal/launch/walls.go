@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/guest/nofile"
 )
 
@@ -81,6 +83,40 @@ func (w *Walls) startBehind(ctx context.Context, cfg api.Config) (s *actors.Sess
 	}
 	s, err = actors.Start(ctx, cfg)
 	return s, true, err
+}
+
+// sessionFiles are what a session's supervisor still opens, with all that is below: a path may be empty, or not there.
+type sessionFiles struct{ read, write []string }
+
+// filesOf returns the files of a session that runs.
+func filesOf(ctx context.Context, s *actors.Session, cfg api.Config) (f sessionFiles, err error) {
+	st, err := s.Status(ctx)
+	if err != nil {
+		return f, err
+	}
+	for _, d := range st.Directories {
+		if d.Access == "read_only" {
+			f.read = append(f.read, d.Path)
+		} else {
+			f.write = append(f.write, d.Path)
+		}
+		f.write = append(f.write, d.UndoDir)
+		f.read = append(f.read, approval.GitFiles(d.Path)...)
+	}
+	f.write = append(f.write, cfg.RuntimeDir)
+	if dir, err := actors.StateDir(); err == nil {
+		f.write = append(f.write, dir)
+	}
+	if dir, err := os.UserConfigDir(); err == nil { // answers are kept there as rules; the directory is made by the first
+		dir = filepath.Join(dir, "codeagent")
+		_ = os.MkdirAll(dir, 0o700) // an answer that cannot be kept is told
+		f.write = append(f.write, dir)
+	}
+	f.read = append(append(f.read, cfg.ConfigFiles...), cfg.MachineFiles...)
+	if exe, err := os.Executable(); err == nil {
+		f.read = append(f.read, exe)
+	}
+	return f, nil
 }
 
 // Remove removes a file, also if the walls keep this process from its directory; then it is one of Removes. It is safe for concurrent use once Start has returned.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor/filters"
 )
@@ -120,36 +119,17 @@ func (c *confined) up(ctx context.Context, s *actors.Session, cfg api.Config, re
 
 // fill allows what a session's supervisor still opens.
 func (c *confined) fill(ctx context.Context, s *actors.Session, cfg api.Config) error {
-	st, err := s.Status(ctx)
+	files, err := filesOf(ctx, s, cfg)
 	if err != nil {
 		return err
 	}
-	for _, d := range st.Directories {
-		if d.Access == "read_only" {
-			c.read(d.Path)
-		} else {
-			c.write(d.Path)
-		}
-		c.write(d.UndoDir)
-		c.read(approval.GitFiles(d.Path)...)
+	c.read(files.read...)
+	for _, path := range files.write {
+		c.write(path)
 	}
-	c.write(cfg.RuntimeDir)
-	if dir, err := actors.StateDir(); err == nil {
-		c.write(dir)
-	}
-	if dir, err := os.UserConfigDir(); err == nil { // answers are kept there as rules; the directory is made by the first
-		dir = filepath.Join(dir, "codeagent")
-		_ = os.MkdirAll(dir, 0o700) // an answer that cannot be kept is told
-		c.write(dir)
-	}
-	c.read(cfg.ConfigFiles...)
-	c.read(cfg.MachineFiles...)
 	c.read(wallsPrograms...)
 	c.read(resolvers...)
 	c.etc(cfg)
-	if exe, err := os.Executable(); err == nil {
-		c.read(exe)
-	}
 	for _, path := range append(devices, terminals()...) {
 		c.allow(path, filters.LandlockRead|filters.LandlockWrite)
 	}
