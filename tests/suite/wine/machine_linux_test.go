@@ -16,6 +16,7 @@ import (
 	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 	"github.com/codeagent/sandbox/tests/kit/wine"
+	"github.com/codeagent/sandbox/tests/suite/jsonl"
 )
 
 // patience is for one command, with the boot of an emulated machine in it.
@@ -47,7 +48,7 @@ func newWindows(t *testing.T) *windows {
 		t.Fatal(err)
 	}
 	exe := filepath.Join(t.TempDir(), "sandbox.exe")
-	build := exec.Command("go", "build", "-trimpath", "-tags", "embedguest", "-ldflags", "-s -w", "-o", exe, "github.com/codeagent/sandbox/cmd/sandbox")
+	build := exec.Command("go", "build", "-tags", "embedguest", "-ldflags", "-s -w", "-o", exe, "github.com/codeagent/sandbox/cmd/sandbox")
 	build.Env = append(os.Environ(), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build for Windows: %v: %s", err, out)
@@ -143,7 +144,8 @@ func (w *windows) must(args ...string) string {
 	return out
 }
 
-// TestUndoOnWindows: a Linux guest removes everything in a folder of drive C:, and Windows' program puts it back.
+// TestUndoOnWindows: a Linux guest removes everything in a folder of drive C:, and Windows' program puts it back: by commands, and in a session over STDIO, in which an MCP client and other
+// processes of the program work, too, until it is killed.
 func TestUndoOnWindows(t *testing.T) {
 	w := newWindows(t)
 	for i := range 20 {
@@ -160,59 +162,180 @@ func TestUndoOnWindows(t *testing.T) {
 	}
 	before := snap()
 	out := w.must("run", "--", "sh", "-ec", `echo more >> f3; mv f2 f2-renamed; mkdir -p a/b; echo deep > a/b/c; mv src/deep moved; ln -s f1 sym; chmod 755 f4; mkfifo pipe
-		[ "$(cat sym)" = 1 ]; [ "$(stat -c %a f4)" = 755 ]; ls -l | sed 's/^/    /'; rm f5; echo done`)
-	if !strings.Contains(out, "done\n") || !strings.Contains(out, "sandbox undo") {
+		[ "$(cat sym)" = 1 ]; [ "$(stat -c %a f4)" = 755 ]; ls -l | sed 's/^/    /'; rm f5
+		for name in con nul.txt COM1 f6:stream 'f6 ' f6. 'a\b' F6; do
+			[ ! -e "$name" ] || echo "$name is there"; ! echo wrong 2>/dev/null >"$name" || echo "$name was made"; rm -f "$name"; done
+		[ "$(cat f6)" = 6 ]; echo done`)
+	if !strings.Contains(out, "done\n") || !strings.Contains(out, "sandbox undo") || strings.Contains(out, "was made") || strings.Contains(out, "is there") {
 		t.Fatalf("the first step: %s", out)
 	}
 	first := snap()
-	out = w.must("run", "--", "sh", "-c", "[ -L sym ] && [ -p pipe ] && stat -c %a f4; rm -rf *; ls -A | wc -l")
-	if !strings.Contains(out, "755\n0\n") {
-		t.Errorf("the second step: %s", out)
-	}
-	if left, err := os.ReadDir(project); err != nil || len(left) != 0 {
-		t.Fatalf("the host has %v, %v", left, err)
-	}
-	second := snap()
-	if out := w.must("history"); strings.Count(out, "sh -") != 2 {
-		t.Errorf("history: %s", out)
+
+	s := w.serve()
+	s.removeAll(first, snap, same)
+	s.byMCP(first, same)
+	s.killed(first, snap)
+
+	if out := w.must("history"); !strings.Contains(out, "interrupted") {
+		t.Errorf("history after kill -9 in mid-step: %s", out)
 	}
 	if out := w.must("diff", "1"); !strings.Contains(out, "+more") {
 		t.Errorf("diff: %s", out)
 	}
+	interrupted := snap()
 	w.must("undo")
-	same("undo", first)
+	same("undo after kill -9 in mid-step", first)
 	w.must("undo")
 	same("undo of both", before)
 	w.must("redo")
 	w.must("redo")
-	same("redo of both", second)
+	same("redo of both", interrupted)
 	w.must("undo", "2")
 	same("undo of both again", before)
+}
 
-	// Killed in mid-step: what it had done can be undone as well.
+// served is a session of sandbox.exe over STDIO.
+type served struct {
+	*windows
+	c       *jsonl.Client
+	process *wine.Cmd
+}
+
+// mcpSocket is where MCP clients find it.
+const mcpSocket = `C:\mcp`
+
+// serve starts the session, and its machine.
+func (w *windows) serve() *served {
+	w.t.Helper()
+	cmd := w.command(w.t.Context(), "serve", "--protocol", "stdio", "--mcp-socket", mcpSocket)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var log strings.Builder
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if w.t.Failed() {
+			w.t.Logf("sandbox serve: %s", log.String())
+		}
+	})
+	s := &served{w, jsonl.New(w.t, stdin, stdout), cmd}
+	s.c.Must("session.start", map[string]any{"working_directories": []map[string]any{{"path": `C:\project`}}}, nil)
+	return s
+}
+
+// removeAll has a command remove all, and the session and another process of the program undo and redo that.
+func (s *served) removeAll(first *treesnap.Snapshot, snap func() *treesnap.Snapshot, same func(string, *treesnap.Snapshot)) {
+	t := s.t
+	t.Helper()
+	id := s.c.Send("agent.execute", map[string]any{"command": "[ -L sym ] && [ -p pipe ] && stat -c %a f4; rm -rf *; ls -A | wc -l"})
+	if m := s.c.Response(id); !m.OK() {
+		t.Fatalf("rm -rf: %s", m.Line)
+	}
+	if said := s.output(); said != "755\n0\n" {
+		t.Errorf("the second step said %q", said)
+	}
+	if left, err := os.ReadDir(s.host(`C:\project`)); err != nil || len(left) != 0 {
+		t.Fatalf("the host has %v, %v", left, err)
+	}
+	second := snap()
+	// By another process, which asks this session.
+	if out := s.must("history"); strings.Count(out, "sh -") != 2 {
+		t.Errorf("history: %s", out)
+	}
+	s.must("undo")
+	same("undo by another process", first)
+	s.c.Must("undo.redo", nil, nil)
+	same("redo over STDIO", second)
+	s.c.Must("undo.rollback", nil, nil)
+	same("undo over STDIO", first)
+}
+
+// output is what commands have said of late.
+func (s *served) output() (said string) {
+	for _, m := range s.c.Rest() {
+		var o struct{ Data string }
+		if m.Type == "event.terminal_output" {
+			m.Into(s.t, &o)
+			said += o.Data
+		}
+	}
+	return said
+}
+
+// byMCP has a client work in the session that speaks the Model Context Protocol by a named pipe.
+func (s *served) byMCP(first *treesnap.Snapshot, same func(string, *treesnap.Snapshot)) {
+	t := s.t
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := w.command(ctx, "run", "--", "sh", "-c", "rm -rf src; echo gone > f1; echo ready; sleep 1000")
-	stdout, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
+	cmd := s.command(ctx, "mcp", "connect", mcpSocket)
+	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := bufio.NewScanner(stdout)
-	for said.Scan() && said.Text() != "ready" {
-	}
-	if snapped := snap(); len(snapped.Entries) >= len(before.Entries) {
-		t.Error("nothing was removed before the kill")
-	}
-	if err := cmd.Process.Kill(); err != nil {
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait()
-	if out := w.must("history"); !strings.Contains(out, "interrupted") {
-		t.Errorf("history after kill -9 in mid-step: %s", out)
+	var complaint strings.Builder
+	cmd.Stderr = &complaint
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
 	}
-	w.must("undo")
-	same("undo after kill -9 in mid-step", before)
+	answers := bufio.NewScanner(stdout)
+	answers.Buffer(nil, 1<<20)
+	ask := func(id int, method, params string) string {
+		t.Helper()
+		if _, err := fmt.Fprintf(stdin, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", id, method, params); err != nil {
+			t.Fatal(err)
+		}
+		for answers.Scan() {
+			if strings.Contains(answers.Text(), fmt.Sprintf(`"id":%d,`, id)) {
+				return answers.Text()
+			}
+		}
+		t.Fatalf("no answer to %s: %v, %s", method, answers.Err(), complaint.String())
+		return ""
+	}
+	ask(1, "initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}`)
+	_, _ = fmt.Fprintln(stdin, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	if got := ask(2, "tools/call", `{"name":"execute_command","arguments":{"command":"echo by MCP > made; rm -r moved; cat made"}}`); !strings.Contains(got, `"stdout":"by MCP\n"`) {
+		t.Errorf("execute_command: %s", got)
+	}
+	if made, err := os.ReadFile(s.host(`C:\project\made`)); err != nil || string(made) != "by MCP\n" {
+		t.Errorf("on the host: %q, %v", made, err)
+	}
+	ask(3, "tools/call", `{"name":"undo","arguments":{}}`)
+	same("undo over MCP", first)
+	_ = stdin.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("mcp connect: %v, %s", err, complaint.String())
+	}
+}
+
+// killed kills the program while a command has done a part of its work.
+func (s *served) killed(first *treesnap.Snapshot, snap func() *treesnap.Snapshot) {
+	t := s.t
+	t.Helper()
+	s.c.Send("agent.execute", map[string]any{"command": "rm -rf moved; echo gone > f1; echo ready; sleep 1000"})
+	s.c.Take("the command's output", func(m jsonl.Message) bool {
+		return m.Type == "event.terminal_output" && strings.Contains(string(m.Payload), "ready")
+	})
+	if len(snap().Entries) >= len(first.Entries) {
+		t.Error("nothing was removed before the kill")
+	}
+	if err := s.process.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.process.Wait()
 }
