@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/codeagent/sandbox/hypervisor/seatbelt"
+	"github.com/codeagent/sandbox/messages/lexical"
 )
 
 // behindSeatbelt is the command line of QEMU behind macOS' Seatbelt: it reads what it is installed with and what it boots, has its disk,
@@ -52,7 +53,7 @@ func installation(program, home string) []string {
 			prefix = dir
 		}
 	}
-	if prefix == "" || prefix == home || strings.HasPrefix(home, prefix+"/") {
+	if prefix == "" || lexical.Within(home, prefix) {
 		return nil // the program itself is read all the same
 	}
 	return []string{prefix}
