@@ -29,6 +29,8 @@ const (
 	// Few kernels have these: tests/suite/filesystems/guest boots one that has.
 	NineP Kind = "9p"
 	NFS   Kind = "NFS"
+	// Casefold is ext4 with directories in which case does not count.
+	Casefold Kind = "casefold"
 )
 
 // GuestEnv is set inside of a guest that has file systems of the kinds that few kernels have: a directory with a mounted one
@@ -49,7 +51,7 @@ func All() []Kind {
 func Mount(t testing.TB, kind Kind, fill func(dir string)) string {
 	t.Helper()
 	require.Root(t)
-	if kind == NineP || kind == NFS {
+	if kind == NineP || kind == NFS || kind == Casefold {
 		return mounted(t, kind, fill)
 	}
 	base := t.TempDir()
