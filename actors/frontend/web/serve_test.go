@@ -128,7 +128,7 @@ func TestSlowReader(t *testing.T) {
 
 // TestServeFile: what the kernel sends without us arrives whole, also where only a part of the file is sent.
 func TestServeFile(t *testing.T) {
-	content := bytes.Repeat([]byte("0123456789abcdef"), 3*piece/16+1)
+	content := bytes.Repeat([]byte("0123456789abcdef"), 12*piece/16+1)
 	path := write(t, "file", string(content))
 	url, _ := served(t, Listening{}, func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, path) })
 	get := func(span string) []byte {
