@@ -3,6 +3,7 @@
 # make wine-demo  the same by sandbox.exe, under wine, in an emulated Linux guest (root)
 # make test    all tests, as CI runs them: half an hour on 2 cores, an hour and a half on slow ones
 # make test-quick  the tests for daily work: 3 minutes; it says what it leaves out
+# make test-cluster  the gateway and the manifests at a real API server of Kubernetes, with AGENT_SANDBOX=DIR (root; the first time a quarter of an hour, to build it)
 # make fuzz    all fuzz targets, FUZZTIME each (1m): before a release
 # make bench   the figures, each beside what it is compared with
 # make soak    races of names, 40,000 tries each; then one session for MINUTES (30): builds, git, undo, and each time the trees are compared
@@ -29,7 +30,7 @@ LINT_AT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GORELEASER_AT := github.com/goreleaser/goreleaser/v2@v2.15.1
 CYCLONEDX_AT  := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
-.PHONY: all build guest guests extras release-tools release demo wine-demo test test-quick fuzz bench soak promises check screenshots newcomer clean
+.PHONY: all build guest guests extras release-tools release demo wine-demo test test-quick fuzz bench soak promises check screenshots newcomer clean test-cluster
 
 all: build
 
@@ -87,6 +88,9 @@ test:
 
 test-quick:
 	tests/run.sh quick
+
+test-cluster: build
+	tests/cluster.sh
 
 fuzz:
 	tests/run.sh fuzz
