@@ -397,6 +397,26 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
+// TestOtherReplica: a replica that has not heard yet that a sandbox has a pod now asks, for who knows the sandbox's token.
+func TestOtherReplica(t *testing.T) {
+	l := newLab(t, nil)
+	o := l.create(keyA, "{}")
+	var was kube.ClaimStatus
+	l.s.Status("team-a", o.SandboxID, func(s *kube.ClaimStatus) { was, *s = *s, kube.ClaimStatus{} })
+	ask := func(token string) answered {
+		return l.ask("GET", "/health", "", "E2b-Sandbox-Id", o.SandboxID, "X-Access-Token", token)
+	}
+	actortest.Eventually(t, "the pod's end", func() bool { return ask("").status == 502 })
+	l.s.WaitWatched("team-a")
+	l.s.Late(true)
+	l.expect("without a pod", ask(o.EnvdAccessToken), 502, "no pod now")
+	l.s.Status("team-a", o.SandboxID, func(s *kube.ClaimStatus) { *s = was })
+	l.expect("without the token", ask(""), 502, "no pod now")
+	l.expect("with the token", ask(o.EnvdAccessToken), 204, "")
+	l.expect("from then on", ask(""), 204, "")
+	l.s.Late(false)
+}
+
 // TestTenants: what is another tenant's does not exist.
 func TestTenants(t *testing.T) {
 	l := newLab(t, nil)

@@ -116,23 +116,31 @@ func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, a wire.Address) e
 	return g.forward(w, r, c, a.Port, true)
 }
 
-// lookUp finds the claim that a request is for. The API server is asked for those alone who know the sandbox's token: this replica may not have heard of it yet.
-func (g *Gateway) lookUp(r *http.Request, a wire.Address) (kube.Claim, bool) {
+// lookUp finds the claim that a request is for. The API server is asked for those alone who know the sandbox's token, if this replica has not heard of the sandbox yet, or not of its pod: another one may have started it just now.
+func (g *Gateway) lookUp(r *http.Request, a wire.Address) (known kube.Claim, ok bool) {
 	for _, name := range g.namespaces() {
-		if c, ok := g.store(name).Get(a.ID); ok {
-			c.Metadata.Namespace = name
-			return c, true
+		if known, ok = g.store(name).Get(a.ID); !ok {
+			continue
 		}
+		known.Metadata.Namespace = name
+		if _, has := known.PodIP(); has && !paused(known) {
+			return known, true
+		}
+		break
 	}
-	namespace, ok := g.namespaceOf(a.ID, r.Header.Get("X-Access-Token"))
-	if !ok {
-		return kube.Claim{}, false
+	namespace, may := g.namespaceOf(a.ID, r.Header.Get("X-Access-Token"))
+	if !may {
+		return known, ok
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), syncTime)
 	defer cancel()
-	c, err := g.find(ctx, namespace, a.ID)
+	c, err := g.o.Kube.Claim(ctx, namespace, a.ID)
+	if err != nil || c.Metadata.Labels[managedLabel] != managedValue {
+		return known, ok
+	}
 	c.Metadata.Namespace = namespace
-	return c, err == nil
+	g.store(namespace).Saw(c)
+	return c, true
 }
 
 // outHeaders are what no pod gets to see of a request; it gets its own token where trusted says so.
