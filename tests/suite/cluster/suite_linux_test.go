@@ -112,10 +112,10 @@ func (c *cluster) manifests() {
 	}
 }
 
-// replicas: any of them answers any request.
+// replicas: any of them answers any request, at once.
 func (c *cluster) replicas(a, b *gateway) {
 	o := a.create("cold") // nothing is warm: the controller makes a Sandbox for it
-	c.eventually("the other replica hears of its pod", func() bool { return b.reaches(o).status == 200 })
+	b.expect("the other replica's", b.reaches(o), 200, "")
 	c.eventually("the other replica's list", func() bool { return strings.Contains(b.ask(keyA, "GET", "/v2/sandboxes", "").text, o.SandboxID) })
 	b.expect("pause", b.ask(keyA, "POST", o.path()+"/pause", ""), 204, "")
 	c.eventually("the first hears of the pause", func() bool { return a.reaches(o).status == 502 })
