@@ -143,7 +143,7 @@ func (c *cluster) conflicts(a, _ *gateway) {
 	stop := make(chan struct{})
 	var busy sync.WaitGroup
 	busy.Go(func() {
-		tick := time.NewTicker(10 * time.Millisecond)
+		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
 		for n := 0; ; n++ {
 			select {
