@@ -2,7 +2,7 @@
 # make demo    see it work: delete a whole source tree, undo, compare
 # make wine-demo  the same by sandbox.exe, under wine, in an emulated Linux guest (root)
 # make test    all tests, as CI runs them: half an hour on 2 cores, an hour and a half on slow ones
-# make test-quick  the tests for daily work: 3 minutes; it says what it leaves out
+# make test-quick  the tests for daily work: 3 to 4 minutes; it says what it leaves out
 # make test-cluster  the gateway and the manifests at a real API server of Kubernetes, with AGENT_SANDBOX=DIR (root; the first time a quarter of an hour, to build it)
 # make fuzz    all fuzz targets, FUZZTIME each (1m): before a release
 # make bench   the figures, each beside what it is compared with

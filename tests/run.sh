@@ -3,7 +3,7 @@
 #
 #   tests/run.sh           all of it; as root the tests of the packages in tests/user-pass.txt
 #                          run as root or as an ordinary user, as the commit draws
-#   tests/run.sh quick     what daily work needs, in three minutes
+#   tests/run.sh quick     what daily work needs, in three to four minutes
 #   tests/run.sh fuzz      all fuzz targets, FUZZTIME each (1m); nothing else
 #
 # All of it fuzzes what has changed since FUZZ_BASE: the commit where this branch left
@@ -187,12 +187,14 @@ packages() {
 damages='TestU14DamagedLog|TestU14CutBetweenRecords'
 
 if [ "$mode" = quick ]; then
-    slow='/(guest/image|hypervisor/qemu|tests/suite/(agents|container|devtools|e2b|filesystems/guest|promises|release|ui|vm|mcpclients|posix|posixmeta|crash))$' # they need minutes, or a mirror
+    # They need minutes, or a mirror.
+    suites='agents|container|crash|day|devtools|e2b|escape|filesystems|filesystems/guest|mcpclients|pod|posix|posixmeta|promises|release|semantics|ui|vm|wine'
+    slow="/(guest/image|hypervisor/qemu|tests/suite/($suites))\$"
     say "tests as $who"
     gotests "$who" "$(packages "$slow")" -skip "^($damages)\$"
     say "result"
     echo "left out: the race detector, the ordinary user's pass, injected faults, damaged logs, fuzzing, linters and"
-    echo "other platforms, and the packages guest/image, hypervisor/qemu and tests/suite/{agents,container,devtools,e2b,filesystems/guest,promises,release,ui,vm,mcpclients,posix,posixmeta,crash}: make test"
+    echo "other platforms, and the packages guest/image, hypervisor/qemu and tests/suite/{${suites//|/,}}: make test"
     tally sum
     exit
 fi
