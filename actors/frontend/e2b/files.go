@@ -173,7 +173,7 @@ func (p *place) writeParts(ctx context.Context, id string, parts *multipart.Read
 		}
 		name := to
 		if name == "" {
-			name = nameOf(part)
+			name = frontend.PartName(part)
 		}
 		switch {
 		case name == "":
@@ -191,15 +191,6 @@ func (p *place) writeParts(ctx context.Context, id string, parts *multipart.Read
 		return nil, wire.Fail(http.StatusBadRequest, "the form has no file: its part has to be called \"file\"")
 	}
 	return files, nil
-}
-
-// nameOf is the whole name of a part: [multipart.Part.FileName] has only the end of a path.
-func nameOf(part *multipart.Part) string {
-	_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
-	if err != nil {
-		return ""
-	}
-	return params["filename"]
 }
 
 // write writes one file.

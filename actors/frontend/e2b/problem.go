@@ -79,28 +79,10 @@ func describe(err error) *wire.Problem {
 // statusOf is the status for a code of STDIO.
 func statusOf(code string) int {
 	switch code {
-	case "not_found", "no_such_step", "unknown_directory":
-		return http.StatusNotFound
-	case "invalid_field", "missing_field", "unknown_field", "invalid_json", "not_a_file", "outside_working_directory", "edit_failed":
-		return http.StatusBadRequest
-	case "permission_denied", "denied", "read_only_directory":
-		return http.StatusForbidden
-	case "busy", "conflict", "barrier", "already_exists", "nothing_to_undo", "nothing_to_redo", "unprotected", "step_failed", "already_decided":
-		return http.StatusConflict
-	case "too_large":
-		return http.StatusRequestEntityTooLarge
-	case "timeout":
-		return http.StatusGatewayTimeout
-	case "cancelled":
-		return wire.StatusGivenUp
-	case "unsupported":
-		return http.StatusNotImplemented
 	case "session_ended", "session_reset", "no_session":
 		return wire.StatusGone
-	case "unavailable", "undo_unavailable":
-		return http.StatusServiceUnavailable
 	}
-	return http.StatusInternalServerError
+	return frontend.CodeStatus(code)
 }
 
 // answerError answers with an error in E2B's form.

@@ -1,6 +1,7 @@
 package runtimeapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -30,6 +31,15 @@ func (s *Server) where(name string) (string, error) {
 	return abs, nil
 }
 
+// beginAt begins a request about a path of a client; end ends it.
+func (s *Server) beginAt(r *http.Request, name string) (ctx context.Context, abs string, end func(), err error) {
+	if abs, err = s.where(name); err != nil {
+		return nil, "", nil, err
+	}
+	ctx, _, end, err = s.clients.Begin(r, s.o.Live)
+	return ctx, abs, end, err
+}
+
 // is tells whether an error is one of some.
 func is(err error, some ...error) bool {
 	for _, e := range some {
@@ -42,11 +52,7 @@ func is(err error, some ...error) bool {
 
 // download gives a file.
 func (s *Server) download(w http.ResponseWriter, r *http.Request, name string) error {
-	abs, err := s.where(name)
-	if err != nil {
-		return err
-	}
-	ctx, _, end, err := s.clients.Begin(r, s.o.Live)
+	ctx, abs, end, err := s.beginAt(r, name)
 	if err != nil {
 		return err
 	}
@@ -82,11 +88,7 @@ type entry struct {
 
 // list lists a directory. A symlink has the type of what it leads to.
 func (s *Server) list(w http.ResponseWriter, r *http.Request, name string) error {
-	abs, err := s.where(name)
-	if err != nil {
-		return err
-	}
-	ctx, _, end, err := s.clients.Begin(r, s.o.Live)
+	ctx, abs, end, err := s.beginAt(r, name)
 	if err != nil {
 		return err
 	}
@@ -113,11 +115,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, name string) error
 
 // exists tells whether there is something at a path. A symlink that leads nowhere is nothing.
 func (s *Server) exists(w http.ResponseWriter, r *http.Request, name string) error {
-	abs, err := s.where(name)
-	if err != nil {
-		return err
-	}
-	ctx, _, end, err := s.clients.Begin(r, s.o.Live)
+	ctx, abs, end, err := s.beginAt(r, name)
 	if err != nil {
 		return err
 	}
@@ -183,20 +181,11 @@ func (f *form) file() (string, error) {
 		case err != nil:
 			return "", uncut(err)
 		}
-		if name := nameOf(part); part.FormName() == "file" && name != "" {
+		if name := frontend.PartName(part); part.FormName() == "file" && name != "" {
 			f.part = part
 			return name, nil
 		}
 	}
-}
-
-// nameOf is the whole name of a part: [multipart.Part.FileName] has only the end of a path.
-func nameOf(part *multipart.Part) string {
-	_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
-	if err != nil {
-		return ""
-	}
-	return params["filename"]
 }
 
 // Read implements [io.Reader].

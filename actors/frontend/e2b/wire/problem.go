@@ -14,7 +14,7 @@ const (
 	// StatusGone is the answer about a sandbox that does not run: the SDK takes it as its end.
 	StatusGone = http.StatusBadGateway
 	// StatusGivenUp is that of a call whose caller has given it up.
-	StatusGivenUp = 499
+	StatusGivenUp = frontend.StatusGivenUp
 )
 
 // Problem is an error with what the client is told of it.

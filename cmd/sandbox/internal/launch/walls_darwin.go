@@ -11,16 +11,6 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/seatbelt"
 )
 
-// Restrain has nothing to do here.
-func Restrain(*slog.Logger) {}
-
-// filtered has nothing to do here.
-type filtered struct{}
-
-func (*filtered) lets(api.Config) error               { return nil }
-func (*filtered) settled(api.Config) bool             { return true }
-func (*filtered) load(api.Config, bool, *slog.Logger) {}
-
 // confined is whether this process is behind a profile of Seatbelt.
 type confined struct{ scout *asker }
 
@@ -46,8 +36,3 @@ func (*confined) up(ctx context.Context, s *actors.Session, cfg api.Config, read
 		log.Warn("the supervisor is not behind Seatbelt", "component", "control", "err", err)
 	}
 }
-
-// confines is about processes that a session over STDIO has for its own, which there are not here.
-func confines(api.Config) bool { return false }
-
-func closeRest() {}

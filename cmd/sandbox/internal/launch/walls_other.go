@@ -1,12 +1,10 @@
-//go:build !linux && !darwin
+//go:build !linux
 
 package launch
 
 import (
-	"context"
 	"log/slog"
 
-	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 )
 
@@ -20,12 +18,7 @@ func (*filtered) lets(api.Config) error               { return nil }
 func (*filtered) settled(api.Config) bool             { return true }
 func (*filtered) load(api.Config, bool, *slog.Logger) {}
 
-// confined has nothing to do here.
-type confined struct{ scout *asker }
-
-func (*confined) before(*api.Config, []string, *slog.Logger)                              {}
-func (*confined) up(context.Context, *actors.Session, api.Config, []string, *slog.Logger) {}
-
+// confines is about processes that a session over STDIO has for its own, which there are not here.
 func confines(api.Config) bool { return false }
 
 func closeRest() {}
