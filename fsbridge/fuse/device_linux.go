@@ -66,6 +66,7 @@ func newDevice(fd int, tree *vfs.Tree, log *slog.Logger) (*device, error) {
 		workers: fuseproto.NewPool(fuseproto.PoolOptions{MaxSpin: maxSpin, StallAfter: stallAfter}),
 	}
 	tree.OnHeld(d.workers.HeldUp)
+	tree.InOrder(d.workers.Releases)
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, fmt.Errorf("fuse: set up /dev/fuse: %w", err)
 	}
@@ -136,7 +137,11 @@ func (r *reader) Take() (uint64, fuseproto.PoolTaken) {
 			r.d.log.Error("a request was too short", "bytes", len(r.in))
 			return 0, fuseproto.PoolAgain
 		}
-		return binary.NativeEndian.Uint64(r.in[8:]), fuseproto.PoolRequest
+		what := fuseproto.PoolRequest
+		if binary.NativeEndian.Uint32(r.in[4:]) == fuseproto.OpRelease {
+			what = fuseproto.PoolRelease
+		}
+		return binary.NativeEndian.Uint64(r.in[8:]), what
 	case syscall.EAGAIN:
 		return 0, fuseproto.PoolNothing
 	case syscall.EINTR, syscall.ENOENT: // ENOENT: it was interrupted before we came

@@ -51,6 +51,7 @@ type PoolTaken uint8
 const (
 	PoolNothing PoolTaken = iota // Wait
 	PoolRequest                  // Perform it
+	PoolRelease                  // Perform it; it is a RELEASE: see [Pool.Releases]
 	PoolAgain                    // there was one, which is gone
 	PoolGone                     // nothing will ever come
 )
@@ -90,7 +91,9 @@ type worker struct {
 	state atomic.Uint64
 	// request is the number of the newest one.
 	request atomic.Uint64
-	taken   uint64 // twice how many
+	// idle tells that it takes nothing until it has looked again, releases that the request which it performs is a RELEASE.
+	idle, releases atomic.Bool
+	taken          uint64 // twice how many
 
 	run   int           // requests since there was none
 	busy  time.Time     // when that became backlogRun
@@ -288,12 +291,47 @@ func (p *Pool) Performed() map[Source]uint64 {
 	return left
 }
 
+// Releases returns a function that tells whether each RELEASE is performed that was taken before the call. A kernel puts a
+// RELEASE into its queue when the last descriptor is closed, and then asks nobody to wait for it; what is asked for after that
+// comes after it, but is overtaken by nothing only as long as there is one worker. The function is for one goroutine. It may
+// wait for later ones, too.
+func (p *Pool) Releases() (performed func() bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var left []*worker
+	for w := range p.all {
+		if w.mayRelease() {
+			left = append(left, w)
+		}
+	}
+	return func() bool {
+		if len(left) == 0 {
+			return true
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		left = slices.DeleteFunc(left, func(w *worker) bool { _, there := p.all[w]; return !there || !w.mayRelease() })
+		return len(left) == 0
+	}
+}
+
+// mayRelease tells whether the worker is at a RELEASE, or has taken a request of which that is not known yet.
+func (w *worker) mayRelease() bool {
+	if w.state.Load() == stateReads { // looked at first: releases is set before it is another one
+		return !w.idle.Load()
+	}
+	return w.releases.Load()
+}
+
 // serve takes and performs requests until the worker is not needed any more.
 func (p *Pool) serve(w *worker) {
 	for {
 		request, what := w.Take()
 		switch what {
-		case PoolRequest:
+		case PoolRequest, PoolRelease:
+			if what == PoolRelease {
+				w.releases.Store(true)
+			}
 			w.start = time.Time{}
 			if w.backlog() {
 				p.help(w)
@@ -327,6 +365,9 @@ func (p *Pool) perform(w *worker, request uint64) bool {
 		p.wake <- struct{}{}
 	}
 	w.Perform()
+	if w.releases.Load() {
+		w.releases.Store(false)
+	}
 	return w.state.CompareAndSwap(w.taken, stateReads)
 }
 
@@ -373,7 +414,9 @@ func (w *worker) waits(maxSpin time.Duration) {
 		w.way = before
 		runtime.Gosched()
 	}
+	w.idle.Store(true)
 	w.Wait()
+	w.idle.Store(false)
 	switch waited := time.Since(before); {
 	case waited > shortWait:
 		w.spin = 0

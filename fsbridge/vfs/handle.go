@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"math"
+	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
@@ -14,6 +15,7 @@ type handle = openFile[*node]
 // that RELEASE gives back.
 func (t *Tree) openHandle(n *node, fd int, flags uint32) *handle {
 	h := newOpenFiles(n, fd, flags)
+	h.closed = t.handleClosed
 	h.Wrote.Store(flags&posix.O_TRUNC != 0)
 	t.lastFD.Store(int64(fd))
 	n.handles.Add(h)
@@ -48,6 +50,32 @@ func (t *Tree) handle(fh, nodeID uint64) *handle {
 	return h
 }
 
+const (
+	// Who waits until what he has overtaken is performed looks again after releasePause, and then ever more rarely, up to maxReleasePause.
+	releasePause    = 50 * time.Microsecond
+	maxReleasePause = 5 * time.Millisecond
+)
+
+// released returns when each open file is gone whose last descriptor was closed before the request was made that is performed,
+// or at cancel. It tells whether it had to wait. Another worker may be at the RELEASE still: nobody waits for that one's answer.
+func (t *Tree) released(cancel <-chan struct{}) (waited bool) {
+	if t.releases == nil {
+		return false
+	}
+	performed := t.releases()
+	for pause := releasePause; !performed(); pause = min(2*pause, maxReleasePause) {
+		waited = true
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-cancel:
+			timer.Stop()
+			return waited
+		}
+	}
+	return waited
+}
+
 // closeHandle gives up the client's reference to a handle.
 func (t *Tree) closeHandle(fh uint64) {
 	h := t.handles.Remove(fh)
@@ -66,7 +94,6 @@ func (t *Tree) closeHandle(fh uint64) {
 	}
 	n.handles.Gone(h)
 	h.Release()
-	t.locks.Released(n.id, fh)
 }
 
 // anyHandle returns an open handle of the node with a reference, a writable

@@ -19,11 +19,10 @@ const (
 	maxLockPause = 20 * time.Millisecond
 
 	// leavingAfter is how long who does not wait for a lock (LOCK_NB, F_SETLK) waits if the open
-	// file that may have it was closed by somebody: the kernel says only later, and asks nobody to
-	// wait for it, whether that was the last descriptor. A busy host needs much less to perform a
-	// RELEASE that a worker has already taken; on two processors with a load of 20, 100 ms were
-	// not enough once. Who has waited in vain does not wait for the same close again.
-	leavingAfter = 500 * time.Millisecond
+	// file that may have it was closed by somebody, and no RELEASE of it has come: the kernel sends that only
+	// when the last descriptor is closed and what it reads ahead is there. Who has waited in vain does not
+	// wait for the same close again.
+	leavingAfter = 100 * time.Millisecond
 
 	// recently is how long a file that was just changed may be changed again without new
 	// times: one tick of a kernel before 6.13 at 100 Hz, twice.
@@ -89,6 +88,9 @@ func (t *Tree) lockSoon(r Request, op Operation, node, fh uint64, wait bool, try
 	// Asked before: between the try and the question it may be gone, and its lock be free.
 	leaving := !wait && t.locks.Leaving(node)
 	err := t.lock(r, op, node, fh, wait, try)
+	if !wait && errors.Is(err, posix.EAGAIN) && t.released(r.Cancel) {
+		err = t.lock(r, op, node, fh, wait, try)
+	}
 	if !leaving || !errors.Is(err, posix.EAGAIN) {
 		return err
 	}

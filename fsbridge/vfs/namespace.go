@@ -257,6 +257,7 @@ func (t *Tree) performRemove(m *mutation, n *node, st *hostfs.Stat) error {
 		}
 		return err
 	}
+	t.closeFirst(m, n)
 	if st.Nlink <= 1 {
 		t.disown(n)
 	}
@@ -267,6 +268,14 @@ func (t *Tree) performRemove(m *mutation, n *node, st *hostfs.Stat) error {
 		t.adopt(n)
 	}
 	return err
+}
+
+// closeFirst has n, which is about to lose a name, closed if its last descriptor is. A file that somebody has open gets a name of its own on
+// some file systems (NFS, FUSE with libfuse's usual settings), and its directory could not be removed.
+func (t *Tree) closeFirst(m *mutation, n *node) {
+	if n.handles.Len() > 0 {
+		t.released(m.op.Cancel)
+	}
 }
 
 // holdRemoved returns a descriptor of the file that a name is about to be removed of,
@@ -360,6 +369,7 @@ func (t *Tree) performRename(m *mutation, n, victim, oldDir, newDir *node) (note
 	op := &m.op
 	exchange := op.Flags&posix.RENAME_EXCHANGE != 0
 	if victim != nil && !exchange {
+		t.closeFirst(m, victim)
 		t.replace(victim, op)
 	}
 	t.renames.Lock()

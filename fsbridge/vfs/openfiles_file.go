@@ -29,8 +29,9 @@ type openFile[N any] struct {
 	Writer bool
 	Wrote  atomic.Bool // something, through it
 
-	next *openFile[N] // in a List
-	refs atomic.Int32
+	next   *openFile[N] // in a List
+	refs   atomic.Int32
+	closed func(*openFile[N]) // nil, or called when the descriptor is closed
 }
 
 // newOpenFiles makes fd, which it takes over, a File with one reference. flags are open(2)'s.
@@ -57,6 +58,9 @@ func (f *openFile[N]) Acquire() bool {
 func (f *openFile[N]) Release() {
 	if f.refs.Add(-1) == 0 {
 		_ = hostfs.Close(f.FD)
+		if f.closed != nil {
+			f.closed(f)
+		}
 	}
 }
 

@@ -58,6 +58,8 @@ type Tree struct {
 	maxFD  int
 	lastFD atomic.Int64
 
+	handleClosed func(*handle)
+
 	closed   atomic.Bool
 	inFlight atomic.Int64
 	counts   [opCount]atomic.Uint64
@@ -66,8 +68,9 @@ type Tree struct {
 	leaving time.Duration        // leavingAfter
 	onLock  func(nodes []uint64) // see OnLock
 
-	drop   func(node uint64)    // see OnDrop
-	heldUp func(request uint64) // for [fsbridge.Op.Held]; see OnHeld
+	drop     func(node uint64)              // see OnDrop
+	heldUp   func(request uint64)           // for [fsbridge.Op.Held]; see OnHeld
+	releases func() (performed func() bool) // see InOrder
 }
 
 type shard struct {
@@ -113,6 +116,7 @@ func newTree(o Options, h *hidden, root *hostfs.Stat) *Tree {
 	if t.fresh.Span, t.fresh.End = o.WatchAfter, t.unfresh; o.WatchAfter <= 0 {
 		t.fresh.Span = DefaultWatchAfter
 	}
+	t.handleClosed = func(h *handle) { t.locks.Released(h.Node.id, h.ID) }
 	t.newGrants()
 	t.held, _ = o.Hooks.(fsbridge.LinkHolder)
 	if o.Cache == CacheLong {
@@ -149,6 +153,10 @@ func (t *Tree) OnHeld(f func(request uint64)) {
 		f(request)
 	}
 }
+
+// InOrder has the tree ask which RELEASEs may have been overtaken by the request that it performs: releases returns a function
+// that tells whether each is performed that was taken before. It is set before the first request.
+func (t *Tree) InOrder(releases func() (performed func() bool)) { t.releases = releases }
 
 // OnDrop has f called with the number of a node whose pages and attributes the client
 // must drop. f must not wait. It is set before the first request.

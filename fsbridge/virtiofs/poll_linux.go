@@ -61,7 +61,11 @@ func (h *hand) Take() (uint64, fuseproto.PoolTaken) {
 		}
 		if r != nil {
 			h.r = r
-			return r.header.Unique, fuseproto.PoolRequest
+			what := fuseproto.PoolRequest
+			if r.header.Opcode == fuseproto.OpRelease {
+				what = fuseproto.PoolRelease
+			}
+			return r.header.Unique, what
 		}
 	}
 	return 0, fuseproto.PoolNothing

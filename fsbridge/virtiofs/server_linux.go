@@ -197,6 +197,7 @@ func (s *Server) initialise(r *request, out []byte) []byte {
 	}
 	session, err := s.sessions.Begin(func(t *vfs.Tree) *session {
 		t.OnHeld(r.conn.workers.HeldUp)
+		t.InOrder(r.conn.workers.Releases)
 		return newSession(s, t)
 	})
 	if err != nil {
