@@ -92,18 +92,23 @@ func (x *externalCheck) dir(dir string, names []string) error {
 		return err
 	}
 	for n := len(parts); ; n-- {
-		fd, err := hostfs.OpenBeneath(x.t.cfg.Root.FD(), strings.Join(parts[:n], "/"), posix.O_PATH|posix.O_DIRECTORY)
-		if err != nil {
-			if gone(err) == nil && n > 0 {
-				names = parts[n-1 : n] // it may be the directory that was removed
-				continue
-			}
+		err := x.beneath(strings.Join(parts[:n], "/"), names)
+		if err == nil || n == 0 || gone(err) != nil {
 			return gone(err)
 		}
-		err = x.names(fd, strings.Join(parts[:n], "/"), names)
-		_ = hostfs.Close(fd)
+		names = parts[n-1 : n] // it may be the directory that was removed
+	}
+}
+
+// beneath checks names in a directory. The error is one of those of [gone] if that is not there, or is removed meanwhile: some file
+// systems (FUSE, NFS) do not describe then what is open.
+func (x *externalCheck) beneath(dir string, names []string) error {
+	fd, err := hostfs.OpenBeneath(x.t.cfg.Root.FD(), dir, posix.O_PATH|posix.O_DIRECTORY)
+	if err != nil {
 		return err
 	}
+	defer hostfs.Close(fd)
+	return x.names(fd, dir, names)
 }
 
 // names checks names in the directory behind fd.
