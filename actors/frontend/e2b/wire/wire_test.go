@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -196,4 +197,23 @@ func FuzzToken(f *testing.F) {
 			t.Errorf("%q: %+v, then %+v", token, p, again)
 		}
 	})
+}
+
+// TestNewID: an id is a name of any object of a cluster, also of a Service, which begins with a letter (RFC 1035); all digits come.
+func TestNewID(t *testing.T) {
+	label := regexp.MustCompile(`^[a-z][a-z0-9]{19}$`)
+	seen := map[byte]bool{}
+	for range 2000 {
+		id := NewID()
+		if !label.MatchString(id) || !IsID(id) {
+			t.Fatalf("%q", id)
+		}
+		seen[id[len(id)-1]] = true
+	}
+	if len(seen) != len(idDigits) {
+		t.Errorf("%d digits", len(seen))
+	}
+	if !IsID("7" + NewID()[1:]) { // of an older version
+		t.Error("one that begins with a digit is none any more")
+	}
 }
