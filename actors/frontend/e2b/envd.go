@@ -196,10 +196,13 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 // ready says that requests are taken: not when the server is about to end.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	if s.draining.Load() {
-		return wire.Fail(http.StatusServiceUnavailable, "the server is ending")
+		return ending()
 	}
 	return s.health(w, r)
 }
+
+// ending is the error about a server that has been told to end.
+func ending() error { return wire.Fail(http.StatusServiceUnavailable, "the server is ending") }
 
 // metrics are those of the machine, and how much of the processors the sandbox takes.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
@@ -225,8 +228,11 @@ func (s *Server) envs(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// initialise gives the sandbox its token, once, and variables for all commands.
+// initialise gives the sandbox its token, once, and variables for all commands. A server that is about to end takes neither.
 func (s *Server) initialise(w http.ResponseWriter, r *http.Request) error {
+	if s.draining.Load() {
+		return ending()
+	}
 	p := placeOf(r)
 	message, err := io.ReadAll(s.bounded(w, r, maxMessage))
 	if err != nil {

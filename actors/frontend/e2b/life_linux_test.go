@@ -223,6 +223,9 @@ func TestPod(t *testing.T) {
 	if a := r.call("GET", "/ready", nil); a.status != 503 || !f.closed.Load() {
 		t.Errorf("ready while it ends: %d", a.status)
 	}
+	if a := r.call("POST", "/init", `{"accessToken":"`+oneKey+`"}`); a.status != 503 {
+		t.Errorf("init while it ends: %d", a.status)
+	}
 }
 
 // TestKept: the variables that POST /init gives are there for the next server of the same folder, once it is given the same token; for no other.

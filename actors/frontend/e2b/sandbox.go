@@ -106,7 +106,7 @@ func (sb *sandbox) launch(ctx context.Context) (*place, error) {
 	case p != nil && !ended(p.live):
 		return p, nil
 	case sb.s.draining.Load():
-		return nil, wire.Fail(http.StatusServiceUnavailable, "the server is ending")
+		return nil, ending()
 	}
 	live, err := sb.s.o.Start(context.WithoutCancel(ctx), StartRequest{Folder: sb.home(), Offline: m.Offline}) // half a start helps nobody
 	if err != nil {
