@@ -10,7 +10,7 @@
 //
 // A sandbox is a SandboxClaim, its id is the claim's name, its template the name of a SandboxWarmPool. What the client says of it (metadata) and what it wants (paused, private traffic) are annotations of the claim.
 // create waits until the claim is ready, and gives the pod its token by POST /init. A timeout is the claim's shutdownTime, pause is operatingMode Suspended of the claim's Sandbox, connect is Running. A sandbox that pauses by itself has the
-// shutdownTime in its Sandbox (lifecycle.go). The variables that create gives are kept by the pod, and nowhere in the cluster's objects: they may be secrets.
+// shutdownTime in its Sandbox (lifecycle.go). The claim says what is wanted, and its Sandbox follows; how that goes well with several replicas is in mode.go. The variables that create gives are kept by the pod, and nowhere in the cluster's objects: they may be secrets.
 //
 // # Tenants
 //

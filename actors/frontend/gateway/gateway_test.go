@@ -152,8 +152,9 @@ func newLab(t *testing.T, change func(*lab, *Options)) *lab {
 	}
 	l.s.OnMode = func(namespace, sandbox, mode string) {
 		id := strings.TrimPrefix(sandbox, "warm-")
-		if mode == modeSuspend {
-			l.s.NotReady(namespace, id, "SandboxSuspended", "it is suspended")
+		if mode == kube.ModeSuspended {
+			l.s.SandboxSays(namespace, sandbox, kube.Condition{Type: "Suspended", Status: "True", Reason: "PodTerminated"})
+			l.s.NotReady(namespace, id, reasonSuspended, "it is suspended")
 			l.pod.set(func() { l.pod.token = "" })
 			return
 		}
@@ -290,6 +291,16 @@ func (l *lab) create(key, body string) wire.Sandbox {
 	var o wire.Sandbox
 	a.into(l.T, &o)
 	return o
+}
+
+// suspended tells whether a sandbox of the first tenant's is to have no pod.
+func (l *lab) suspended(o wire.Sandbox) bool {
+	l.Helper()
+	box, ok := l.s.Sandbox("team-a", "warm-"+o.SandboxID)
+	if !ok {
+		l.Errorf("%s has no Sandbox", o.SandboxID)
+	}
+	return box.Suspended()
 }
 
 // expect complains about another status, or another text.
@@ -638,7 +649,7 @@ func TestPause(t *testing.T) {
 	o := l.create(keyA, `{"timeout":300}`)
 	path := "/sandboxes/" + o.SandboxID
 	l.expect("pause", l.api(keyA, "POST", path+"/pause", "{}"), 204, "")
-	if c, _ := l.s.Claim("team-a", o.SandboxID); l.s.Mode("team-a", "warm-"+o.SandboxID) != modeSuspend || !c.Expires().IsZero() {
+	if c, _ := l.s.Claim("team-a", o.SandboxID); !l.suspended(o) || !c.Expires().IsZero() {
 		t.Errorf("%+v", c)
 	}
 	l.expect("pause again", l.api(keyA, "POST", path+"/pause", "{}"), 409, "paused already")
@@ -650,7 +661,7 @@ func TestPause(t *testing.T) {
 	a := l.api(keyA, "POST", "/v2"+path+"/connect", `{"timeout":120}`)
 	l.expect("connect", a, 201, o.EnvdAccessToken)
 	c, _ := l.s.Claim("team-a", o.SandboxID)
-	if l.s.Mode("team-a", "warm-"+o.SandboxID) != modeRunning || !c.Expires().Equal(l.clock.Now().Add(2*time.Minute)) || paused(c) || l.pod.inits != 2 {
+	if l.suspended(o) || !c.Expires().Equal(l.clock.Now().Add(2*time.Minute)) || paused(c) || l.pod.inits != 2 {
 		t.Errorf("%+v, %d inits", c, l.pod.inits)
 	}
 	l.expect("connect again", l.api(keyA, "POST", path+"/connect", `{"timeout":60}`), 200, o.SandboxID)
@@ -702,7 +713,7 @@ func TestAutoPause(t *testing.T) {
 	check("no shorter", wire.StateRunning, in(10*time.Minute))
 
 	end := l.s.End("team-a", box)
-	l.s.NotReady("team-a", o.SandboxID, reasonExpired, "Underlying Sandbox resource has expired independently of the Claim.")
+	l.s.Expire("team-a", o.SandboxID)
 	actortest.Eventually(t, "its pause", func() bool { return detail().State == wire.StatePaused })
 	if l.s.End("team-a", box) != end {
 		t.Error("the gateway has changed it")

@@ -13,19 +13,30 @@ import (
 // A sandbox's end is its claim's shutdownTime: with that the claim is deleted, and all that belongs to it. One that pauses by itself has its end in its Sandbox instead, whose policy is Retain: the controller gives up the pod then, and keeps the
 // Sandbox and its volumes. A claim with that policy would not do: it keeps nothing but itself.
 
-// reasonExpired is what a claim says of a Sandbox that has had its end.
-const reasonExpired = "SandboxExpired"
-
 // autoPauses tells whether a sandbox is paused at its end.
 func autoPauses(c kube.Claim) bool { return c.Metadata.Annotations[autoPauseNote] != "" }
 
 // overslept tells whether that has come.
 func overslept(c kube.Claim) bool {
 	ready, why := c.Ready()
-	return autoPauses(c) && !ready && why.Reason == reasonExpired
+	return autoPauses(c) && !ready && why.Reason == kube.ReasonExpired
 }
 
-func paused(c kube.Claim) bool { return c.Metadata.Annotations[pausedNote] == "true" || overslept(c) }
+// pauseWanted tells whether somebody has paused it.
+func pauseWanted(c kube.Claim) bool { return c.Metadata.Annotations[pausedNote] == "true" }
+
+func paused(c kube.Claim) bool { return pauseWanted(c) || overslept(c) }
+
+// suspended tells whether agent-sandbox says of a sandbox that it is to have no pod.
+func suspended(c kube.Claim) bool {
+	ready, why := c.Ready()
+	return !ready && why.Reason == reasonSuspended
+}
+
+// unpaused is the patch of a claim whose sandbox is to run until then.
+func unpaused(c kube.Claim, until time.Time) map[string]any {
+	return note(ends(c, until), pausedNote, nil)
+}
 
 // endOf is when a sandbox's time ends; zero: never.
 func endOf(c kube.Claim) time.Time {
@@ -46,7 +57,7 @@ func stamp(at time.Time) any {
 	return at.UTC().Truncate(time.Second).Format(time.RFC3339)
 }
 
-// ends is the patch of a claim that says when its sandbox's time ends; zero: never. The end of one that pauses by itself is a note here, and its Sandbox has to be told ([Gateway.setSandbox]).
+// ends is the patch of a claim that says when its sandbox's time ends; zero: never. The end of one that pauses by itself is a note here, and its Sandbox has to be told ([Gateway.tell]).
 func ends(c kube.Claim, at time.Time) map[string]any {
 	if autoPauses(c) {
 		if at.IsZero() {
@@ -73,32 +84,9 @@ func note(patch map[string]any, name string, value any) map[string]any {
 	return patch
 }
 
-// setSandbox tells a claim's Sandbox whether to have a pod, and, if it pauses by itself, until when.
-func (g *Gateway) setSandbox(ctx context.Context, c kube.Claim, mode string, until time.Time) error {
-	if c.Status.Sandbox.Name == "" {
-		return wire.Fail(http.StatusConflict, "the sandbox has not started yet: try again")
-	}
-	spec := map[string]any{"operatingMode": mode}
-	if autoPauses(c) {
-		spec["shutdownTime"], spec["shutdownPolicy"] = stamp(until), "Retain"
-	}
-	ctx, cancel := kube.Within(ctx, g.o.Clock, changeTime)
-	defer cancel()
-	err := g.o.Kube.Retry(ctx, func(ctx context.Context) error {
-		return g.o.Kube.SetSandbox(ctx, c.Metadata.Namespace, c.Status.Sandbox.Name, spec)
-	})
-	if kube.Code(err) == http.StatusNotFound {
-		return notFound(c.Metadata.Name)
-	}
-	if err != nil {
-		return g.cluster(err)
-	}
-	return nil
-}
-
 // handOver has the Sandbox of a claim that pauses by itself end in its place.
 func (g *Gateway) handOver(ctx context.Context, c kube.Claim) (kube.Claim, error) {
-	if err := g.setSandbox(ctx, c, modeRunning, endOf(c)); err != nil {
+	if err := g.prolong(ctx, c, endOf(c)); err != nil {
 		return c, err
 	}
 	return g.change(ctx, c.Metadata.Namespace, c.Metadata.Name, func(kube.Claim) (map[string]any, error) { return expires(time.Time{}), nil })
@@ -127,7 +115,7 @@ func (g *Gateway) setTimeout(q call) error {
 		return ends(c, until), nil
 	})
 	if err == nil && autoPauses(c) {
-		err = g.setSandbox(q.ctx, c, modeRunning, until)
+		err = g.prolong(q.ctx, c, until)
 	}
 	if err != nil {
 		return err
@@ -136,43 +124,34 @@ func (g *Gateway) setTimeout(q call) error {
 	return nil
 }
 
-// pause gives a sandbox's pod up, and keeps its volumes. It has no end then. Where an earlier pause has got half of the way, this one goes on.
+// pause gives a sandbox's pod up, and keeps its volumes. It has no end then. Where an earlier pause has got half of the way, this one goes on. To clients 409 means that it is paused already, and nothing else: what else stands in the way is 503.
 func (g *Gateway) pause(q call) error {
 	end, err := g.begin()
 	if err != nil {
 		return err
 	}
 	defer end()
+	already := wire.Fail(http.StatusConflict, "the sandbox is paused already")
 	c, err := g.change(q.ctx, q.namespace, q.id, func(c kube.Claim) (map[string]any, error) {
-		ready, _ := c.Ready()
 		switch {
-		case paused(c) && !ready:
-			return nil, wire.Fail(http.StatusConflict, "the sandbox is paused already")
+		case paused(c) && (overslept(c) || suspended(c)):
+			return nil, already
 		case paused(c):
 			return nil, nil
 		case c.Status.Sandbox.Name == "":
-			return nil, wire.Fail(http.StatusConflict, "the sandbox has not started yet: try again")
+			return nil, notStarted()
 		}
 		return note(ends(c, time.Time{}), pausedNote, "true"), nil
 	})
 	if err == nil {
-		err = g.setSandbox(q.ctx, c, modeSuspend, time.Time{})
+		ctx, cancel := kube.Within(q.ctx, g.o.Clock, g.o.Ready)
+		defer cancel()
+		err = g.suspend(ctx, c)
+	}
+	if p := (*wire.Problem)(nil); errors.As(err, &p) && p.Status == http.StatusConflict && p != already {
+		return wire.Fail(http.StatusServiceUnavailable, "%s", p.Message)
 	}
 	if err != nil {
-		return err
-	}
-	ctx, cancel := kube.Within(q.ctx, g.o.Clock, g.o.Ready)
-	defer cancel()
-	_, err = g.store(q.namespace).Wait(ctx, c, func(c kube.Claim) (bool, error) {
-		ready, _ := c.Ready()
-		return !ready && len(c.Status.Sandbox.PodIPs) == 0, nil
-	})
-	switch {
-	case errors.Is(err, kube.ErrGone):
-		return notFound(q.id)
-	case errors.Is(err, context.DeadlineExceeded):
-		return wire.Fail(http.StatusGatewayTimeout, "the sandbox's pod has not ended within %v: it will be paused then", g.o.Ready)
-	case err != nil:
 		return err
 	}
 	q.w.WriteHeader(http.StatusNoContent)
@@ -202,19 +181,12 @@ func (g *Gateway) connect(q call) error {
 		if before := endOf(c); !was && before.After(until) {
 			until = before // nobody who connects shortens it
 		}
-		return note(ends(c, until), pausedNote, nil), nil
+		return unpaused(c, until), nil
 	})
 	if err != nil {
 		return err
 	}
-	ctx, cancel := kube.Within(q.ctx, g.o.Clock, g.o.Ready)
-	defer cancel()
-	if ready, _ := c.Ready(); was || !ready || autoPauses(c) { // an earlier connect may have got half of the way
-		if err := g.setSandbox(ctx, c, modeRunning, until); err != nil {
-			return err
-		}
-	}
-	if c, err = g.started(ctx, c, nil); err != nil { // its variables the pod has kept
+	if c, err = g.running(q.ctx, c, was, until); err != nil {
 		return err
 	}
 	status := http.StatusOK
@@ -223,4 +195,42 @@ func (g *Gateway) connect(q call) error {
 	}
 	wire.Answer(q.w, status, g.object(c))
 	return nil
+}
+
+// running has a sandbox run that may be paused: was says that it was, and c is its claim as it was told to run.
+func (g *Gateway) running(ctx context.Context, c kube.Claim, was bool, until time.Time) (kube.Claim, error) {
+	ctx, cancel := kube.Within(ctx, g.o.Clock, g.o.Ready)
+	defer cancel()
+	if ready, _ := c.Ready(); was || !ready || autoPauses(c) { // an earlier connect may have got half of the way
+		if err := g.wake(ctx, c, until); err != nil {
+			return c, err
+		}
+	}
+	return g.started(ctx, c, nil) // its variables the pod has kept
+}
+
+// resumes tells whether a sandbox that has no pod, because it is paused or about to run again, runs when it is used.
+func resumes(c kube.Claim) bool {
+	return c.Metadata.Annotations[autoResumeNote] == "true" && (paused(c) || suspended(c))
+}
+
+// resume has a sandbox run that is used. All who come meanwhile wait for it.
+func (g *Gateway) resume(ctx context.Context, c kube.Claim) (kube.Claim, error) {
+	end, err := g.begin()
+	if err != nil {
+		return c, err
+	}
+	defer end()
+	was, until := false, time.Time{}
+	c, err = g.change(ctx, c.Metadata.Namespace, c.Metadata.Name, func(c kube.Claim) (map[string]any, error) {
+		if was, until = paused(c), endOf(c); !was {
+			return nil, nil
+		}
+		until = g.o.Clock.Now().Add(wire.DefaultTimeout)
+		return unpaused(c, until), nil
+	})
+	if err != nil {
+		return c, err
+	}
+	return g.running(ctx, c, was, until)
 }

@@ -40,7 +40,10 @@ func (g *Gateway) podAddress(c kube.Claim) (string, bool) {
 	return net.JoinHostPort(ip.String(), strconv.Itoa(int(g.o.PodPort))), ok
 }
 
-// initialise gives a pod its token, and variables for its commands. A pod that does not answer yet is asked again until ctx ends.
+// errSilent is wrapped where a pod does not answer, or is not ready to.
+var errSilent = errors.New("it does not answer")
+
+// initialise gives a pod its token, and variables for its commands.
 func (g *Gateway) initialise(ctx context.Context, c kube.Claim, envs map[string]string) error {
 	address, ok := g.podAddress(c)
 	if !ok {
@@ -51,28 +54,20 @@ func (g *Gateway) initialise(ctx context.Context, c kube.Claim, envs map[string]
 	if err != nil {
 		return err
 	}
-	var pause kube.Backoff
-	for {
-		status, err := g.post(ctx, "http://"+address+"/init", token, body)
-		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
-			return cause
-		}
-		switch {
-		case err == nil && status >= 200 && status < 300:
-			return nil
-		case err == nil && status != http.StatusBadGateway && status != http.StatusServiceUnavailable:
-			g.o.Logger.Warn("a pod does not take its token", "namespace", c.Metadata.Namespace, "claim", c.Metadata.Name, "status", status)
-			return wire.Fail(wire.StatusGone, "the sandbox's pod does not take its token (it answers %d): is it one of this program's, and has nobody had it before?", status)
-		case err == nil:
-			err = fmt.Errorf("it answers %d", status)
-		}
-		if cause := pause.Pause(ctx, g.o.Clock, nil); cause != nil {
-			if !errors.Is(cause, context.DeadlineExceeded) {
-				return cause
-			}
-			return wire.Fail(http.StatusGatewayTimeout, "the sandbox's pod is ready, but does not answer at port %d: %s", g.o.PodPort, err)
-		}
+	status, err := g.post(ctx, "http://"+address+"/init", token, body)
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
 	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w at port %d: %w", errSilent, g.o.PodPort, err)
+	case status == http.StatusBadGateway || status == http.StatusServiceUnavailable:
+		return fmt.Errorf("%w at port %d but with %d", errSilent, g.o.PodPort, status)
+	case status < 200 || status >= 300:
+		g.o.Logger.Warn("a pod does not take its token", "namespace", c.Metadata.Namespace, "claim", c.Metadata.Name, "status", status)
+		return wire.Fail(wire.StatusGone, "the sandbox's pod does not take its token (it answers %d): is it one of this program's, and has nobody had it before?", status)
+	}
+	return nil
 }
 
 // post sends one request to a pod, and reads nothing but the status.
@@ -149,11 +144,17 @@ var outHeaders = [...]string{"X-Api-Key", "X-Access-Token", "E2b-Traffic-Access-
 // forward passes a request on to a claim's pod: commands, files, ports, streams and WebSockets. With trusted the pod gets the sandbox's token. A pod that has started anew does not know it any more: it is told, and the request is sent again if
 // it was short enough to be kept.
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, c kube.Claim, port uint16, trusted bool) error {
+	if asks := port == EnvdPort && r.URL.Path == "/health"; trusted && !asks && resumes(c) {
+		var err error
+		if c, err = g.resume(r.Context(), c); err != nil {
+			return err
+		}
+	}
 	if paused(c) {
 		return wire.Fail(wire.StatusGone, "the sandbox is paused: connect to it first")
 	}
 	host, ok := g.podAddress(c)
-	if !ok {
+	if !ok || suspended(c) { // a pod that ends may answer still
 		return wire.Fail(wire.StatusGone, "the sandbox has no pod now")
 	}
 	token := g.token(forEnvd, c.Metadata.Namespace, c.Metadata.Name)

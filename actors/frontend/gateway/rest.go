@@ -163,7 +163,7 @@ func (g *Gateway) detail(q call) error {
 		return err
 	}
 	d := g.describe(c)
-	d.EnvdAccessToken, d.Domain, d.Lifecycle = g.token(forEnvd, q.namespace, q.id), g.domain(), &wire.Lifecycle{OnTimeout: wire.OnTimeoutKill}
+	d.EnvdAccessToken, d.Domain, d.Lifecycle = g.token(forEnvd, q.namespace, q.id), g.domain(), &wire.Lifecycle{OnTimeout: wire.OnTimeoutKill, AutoResume: c.Metadata.Annotations[autoResumeNote] == "true"}
 	if autoPauses(c) {
 		d.Lifecycle.OnTimeout = wire.OnTimeoutPause
 	}

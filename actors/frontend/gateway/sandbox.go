@@ -19,12 +19,14 @@ const (
 	metadataNote               = "sandbox-gateway/metadata" // what the client said of it, as JSON
 	pausedNote                 = "sandbox-gateway/paused"
 	privateNote                = "sandbox-gateway/private-traffic"
-	requestNote                = "sandbox-gateway/request"    // of the create that made it
+	requestNote                = "sandbox-gateway/request" // of the create that made it
+	autoResumeNote             = "sandbox-gateway/auto-resume"
 	autoPauseNote              = "sandbox-gateway/auto-pause" // when its Sandbox gives up its pod, and keeps its volumes: the claim has no end of its own then
 )
 
 const (
-	modeRunning, modeSuspend = "Running", "Suspended"
+	// reasonSuspended is what a claim says of a Sandbox that is to have no pod.
+	reasonSuspended = "SandboxSuspended"
 	// changeTime is how long the gateway tries to change a claim while the API server is away.
 	changeTime = 30 * time.Second
 	// maxMetadata bounds what a client says of a sandbox, as JSON: all annotations of an object have 256 KiB.
@@ -87,6 +89,9 @@ func (g *Gateway) claim(namespace string, n wire.NewSandbox) (c kube.Claim, err 
 	}
 	if n.AutoPause {
 		c.Metadata.Annotations[autoPauseNote] = until.Format(time.RFC3339)
+	}
+	if n.AutoResume != nil && n.AutoResume.Enabled {
+		c.Metadata.Annotations[autoResumeNote] = "true"
 	}
 	if n.Private() {
 		c.Metadata.Annotations[privateNote] = "true"
@@ -191,8 +196,29 @@ func hopeless(reason string) int {
 	return 0
 }
 
-// started waits until a claim's pod answers, and gives it its token. seen is the claim as it was when it was told to start.
+// started waits until a claim's pod answers, and gives it its token. seen is the claim as it was when it was told to start. A pod that does not answer may be about to be replaced by another one: so the claim is looked at again before each try.
 func (g *Gateway) started(ctx context.Context, seen kube.Claim, envs map[string]string) (kube.Claim, error) {
+	var pause kube.Backoff
+	for {
+		claim, err := g.hasPod(ctx, seen)
+		if err != nil {
+			return claim, err
+		}
+		err = g.initialise(ctx, claim, envs)
+		if !errors.Is(err, errSilent) {
+			return claim, err
+		}
+		if cause := pause.Pause(ctx, g.o.Clock, nil); cause != nil {
+			if !errors.Is(cause, context.DeadlineExceeded) {
+				return claim, cause
+			}
+			return claim, wire.Fail(http.StatusGatewayTimeout, "the sandbox's pod is ready, but %s", err)
+		}
+	}
+}
+
+// hasPod waits until a claim is ready.
+func (g *Gateway) hasPod(ctx context.Context, seen kube.Claim) (kube.Claim, error) {
 	claim, err := g.store(seen.Metadata.Namespace).Wait(ctx, seen, func(c kube.Claim) (bool, error) {
 		ready, why := c.Ready()
 		if _, ok := c.PodIP(); ready && ok {
@@ -201,7 +227,7 @@ func (g *Gateway) started(ctx context.Context, seen kube.Claim, envs map[string]
 		if status := hopeless(why.Reason); status != 0 && why.Status == "False" && !overslept(c) {
 			return false, wire.Fail(status, "the sandbox does not start: %s: %s", why.Reason, why.Message)
 		}
-		return false, nil
+		return false, agree(seen, c)
 	})
 	claim.Metadata.Namespace = seen.Metadata.Namespace
 	switch {
@@ -209,13 +235,8 @@ func (g *Gateway) started(ctx context.Context, seen kube.Claim, envs map[string]
 		return claim, wire.Fail(http.StatusConflict, "the sandbox was deleted by somebody else before it was ready")
 	case errors.Is(err, context.DeadlineExceeded):
 		return claim, g.late(ctx, claim)
-	case err != nil:
-		return claim, err
 	}
-	if err := g.initialise(ctx, claim, envs); err != nil {
-		return claim, err
-	}
-	return claim, nil
+	return claim, err
 }
 
 // late says why a claim is not ready in time: what its condition says, and the last warning about it.

@@ -181,14 +181,16 @@ func (c *cluster) claim(b box) (path string, o object) {
 	return path, o
 }
 
-// podGone waits until a sandbox's pod has ended: until then agent-sandbox takes it for the pod of whoever connects.
-func (c *cluster) podGone(b box) {
+// pod is a sandbox's pod, as the API server has it; nil: it has none.
+func (c *cluster) pod(b box) (name string, o object) {
 	c.Helper()
 	_, claim := c.claim(b)
-	c.eventually("the pod's end", func() bool {
-		status, _, err := c.admin.do(http.MethodGet, "/api/v1/namespaces/"+team+"/pods/"+text(claim, "status", "sandbox", "name"), "", nil)
-		return err == nil && status == http.StatusNotFound
-	})
+	name = text(claim, "status", "sandbox", "name")
+	status, o, err := c.admin.do(http.MethodGet, "/api/v1/namespaces/"+team+"/pods/"+name, "", nil)
+	if err != nil || status != http.StatusOK {
+		o = nil
+	}
+	return name, o
 }
 
 // script runs a script of E2B's SDK.

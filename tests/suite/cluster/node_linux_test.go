@@ -32,6 +32,7 @@ type node struct {
 
 	mu       sync.Mutex
 	pods     map[string]*pod // by name
+	slow     map[string]bool // the pods, by name, that do not end yet although they are told to
 	problems []string
 }
 
@@ -47,7 +48,7 @@ type pod struct {
 
 // newNode starts to play.
 func newNode(c *cluster) *node {
-	n := &node{c: c, pods: map[string]*pod{}}
+	n := &node{c: c, pods: map[string]*pod{}, slow: map[string]bool{}}
 	for range mostPods {
 		n.boxes = append(n.boxes, drive.New(c.T, nil))
 	}
@@ -121,6 +122,7 @@ func (n *node) play(path string, o object) error {
 		p.uid, p.ready, p.told = uid, false, false
 	}
 	switch {
+	case text(o, "metadata", "deletionTimestamp") != "" && n.slow[name]: // its process has not heard of it, and answers
 	case text(o, "metadata", "deletionTimestamp") != "":
 		n.stop(p)
 		_, err := n.c.admin.must(http.MethodDelete, path+"?gracePeriodSeconds=0", "", nil)
@@ -169,6 +171,13 @@ func (n *node) stop(p *pod) {
 		p.process.end(syscall.SIGTERM)
 	}
 	p.process = nil
+}
+
+// slowly says whether a pod takes its time to end.
+func (n *node) slowly(name string, is bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.slow[name] = is
 }
 
 // restart kills a pod's process. It is started again at once, as a kubelet would do it.

@@ -39,7 +39,7 @@ func TestCluster(t *testing.T) {
 		f    func(c *cluster, a, b *gateway)
 	}{
 		{"sdk", func(_ *cluster, a, _ *gateway) { a.script("fleet.mjs") }},
-		{"replicas", (*cluster).replicas}, {"pod again", (*cluster).podAgain}, {"conflicts", (*cluster).conflicts}, {"somebody else", (*cluster).somebodyElse},
+		{"replicas", (*cluster).replicas}, {"pod again", (*cluster).podAgain}, {"conflicts", (*cluster).conflicts}, {"many changes", (*cluster).manyChanges}, {"connect to what ends", (*cluster).connectsEnding}, {"somebody else", (*cluster).somebodyElse},
 		{"end", (*cluster).end}, {"pause at the end", (*cluster).pausesAtEnd}, {"never ready", (*cluster).neverReady}, {"other tenant", (*cluster).otherTenant}, {"outage", (*cluster).outage}, {"too old", (*cluster).tooOld}, {"many", (*cluster).many},
 	} {
 		c.step(s.name, func(c *cluster) { s.f(c, a.of(c), b.of(c)) })
@@ -119,7 +119,6 @@ func (c *cluster) replicas(a, b *gateway) {
 	c.eventually("the other replica's list", func() bool { return strings.Contains(b.ask(keyA, "GET", "/v2/sandboxes", "").text, o.SandboxID) })
 	b.expect("pause", b.ask(keyA, "POST", o.path()+"/pause", ""), 204, "")
 	c.eventually("the first hears of the pause", func() bool { return a.reaches(o).status == 502 })
-	c.podGone(o)
 	a.expect("connect", a.ask(keyA, "POST", o.path()+"/connect", `{"timeout":600}`), 201, o.EnvdAccessToken)
 	a.expect("after it", a.reaches(o), 200, "")
 	b.expect("kill", b.ask(keyA, "DELETE", o.path(), ""), 204, "")
@@ -166,6 +165,77 @@ func (c *cluster) conflicts(a, _ *gateway) {
 	end, err := time.Parse(time.RFC3339, text(claim, "spec", "lifecycle", "shutdownTime"))
 	if left := time.Until(end); err != nil || left < 4000*time.Second || left > 4321*time.Second {
 		c.Errorf("it ends in %v, %v", left, err)
+	}
+	a.expect("kill", a.ask(keyA, "DELETE", o.path(), ""), 204, "")
+}
+
+// manyChanges: changes of one claim at the same time do not stand in each other's way.
+func (c *cluster) manyChanges(a, _ *gateway) {
+	o := a.create("sandbox")
+	var all sync.WaitGroup
+	for n := range 64 {
+		all.Go(func() {
+			a.expect("timeout", a.ask(keyA, "POST", o.path()+"/timeout", fmt.Sprintf(`{"timeout":%d}`, 4000+n)), 204, "")
+		})
+	}
+	all.Wait()
+	a.expect("kill", a.ask(keyA, "DELETE", o.path(), ""), 204, "")
+}
+
+// connectsEnding: who connects while the pod of a pause is still ending, and answers, gets the next one.
+func (c *cluster) connectsEnding(a, b *gateway) {
+	o := a.createWith(object{"templateID": "sandbox", "timeout": 3600, "autoPause": true})
+	a.runs(o, "echo hello >file")
+	pause := make(chan answer, 1)
+	for _, how := range []struct {
+		what  string
+		pause func()
+	}{
+		{"by request", func() { go func() { pause <- b.ask(keyA, "POST", o.path()+"/pause", "") }() }},
+		{"at its end", func() {
+			a.expect("timeout", a.ask(keyA, "POST", o.path()+"/timeout", `{"timeout":1}`), 204, "")
+			pause <- answer{status: 503, text: "connected to by somebody else meanwhile"}
+		}},
+	} {
+		name, old := c.pod(o)
+		c.node.slowly(name, true)
+		how.pause()
+		c.eventually("a pod that ends", func() bool { _, now := c.pod(o); return text(now, "metadata", "deletionTimestamp") != "" })
+		c.eventually("a pause that is known", func() bool { return strings.Contains(a.ask(keyA, "GET", o.path(), "").text, `"state":"paused"`) })
+		looked := func() (times int) {
+			for _, e := range c.audit() {
+				if e.Object.Resource == "sandboxes" && e.Object.Name == name && e.Response.Code == http.StatusOK {
+					times++
+				}
+			}
+			return times
+		}
+		before := looked()
+		connected := make(chan answer, 1)
+		go func() { connected <- a.ask(keyA, "POST", o.path()+"/connect", `{"timeout":600}`) }()
+		c.eventually("a look at the Sandbox, of which its controller has heard", func() bool {
+			box, err := c.admin.must(http.MethodGet, "/apis/agents.x-k8s.io/v1beta1/namespaces/"+team+"/sandboxes/"+name, "", nil)
+			said := list(box, "status", "conditions")
+			return err == nil && looked() > before && slices.ContainsFunc(said, func(o object) bool {
+				return o["type"] == "Ready" && o["observedGeneration"] == at(box, "metadata", "generation")
+			})
+		})
+		b.expect("the pause, "+how.what, <-pause, 503, "connected to by somebody else meanwhile")
+		select {
+		case early := <-connected:
+			c.Errorf("%s: connected to what ends: %d %s", how.what, early.status, early.text)
+		default:
+		}
+		c.node.slowly(name, false)
+		a.expect("connect, "+how.what, <-connected, 201, o.EnvdAccessToken)
+		if _, now := c.pod(o); text(now, "metadata", "uid") == text(old, "metadata", "uid") {
+			c.Errorf("%s: it is the pod that ended", how.what)
+		}
+		for _, g := range []*gateway{a, b} {
+			if said := g.runs(o, "cat file"); said != "hello\n" {
+				c.Errorf("%s: %q", how.what, said)
+			}
+		}
 	}
 	a.expect("kill", a.ask(keyA, "DELETE", o.path(), ""), 204, "")
 }
@@ -217,7 +287,6 @@ func (c *cluster) pausesAtEnd(a, b *gateway) {
 			c.eventually("the pause", func() bool { return strings.Contains(g.ask(keyA, "GET", o.path(), "").text, `"state":"paused"`) })
 		}
 		a.expect("its pod", a.reaches(o), 502, "")
-		c.podGone(o)
 		b.expect("connect", b.ask(keyA, "POST", o.path()+"/connect", `{"timeout":600}`), 201, o.EnvdAccessToken)
 		if said := b.runs(o, "echo $GREETING; cat file"); said != "hello\nhello\n" {
 			c.Errorf("after its end: %q", said)
@@ -411,6 +480,7 @@ type event struct {
 	Verb   string `json:"verb"`
 	Object struct {
 		Resource  string `json:"resource"`
+		Name      string `json:"name"`
 		Namespace string `json:"namespace"`
 	} `json:"objectRef"`
 	Response struct {

@@ -1,4 +1,4 @@
-// The SDK and the gateway of a cluster (tests/suite/cluster): sandboxes of a warm pool, what is said of them, pause and connect, and undo.
+// The SDK and the gateway of a cluster (tests/suite/cluster): sandboxes of a warm pool, what is said of them, pause and connect, what runs again by itself, and undo.
 import assert from 'node:assert/strict'
 import { Sandbox, SandboxNotFoundError } from 'e2b'
 
@@ -16,7 +16,7 @@ const create = async (options) => {
 }
 try {
   const [a, b] = await Promise.all([
-    create({ metadata: { user: 'one', 'odd & key': 'odd = value' }, envs: { GREETING: 'hello' } }), create({ metadata: { user: 'two' } }),
+    create({ metadata: { user: 'one', 'odd & key': 'odd = value' }, envs: { GREETING: 'hello' } }), create({ metadata: { user: 'two' }, lifecycle: { onTimeout: 'pause', autoResume: true } }),
   ])
   assert.equal((await a.commands.run('echo $GREETING >file; cat file')).stdout, 'hello\n')
   assert.equal(await a.files.read('file'), 'hello\n')
@@ -49,6 +49,13 @@ try {
   const again = await Sandbox.connect(a.sandboxId, { timeoutMs: 600_000 })
   assert.equal(await again.files.read('file'), 'hello\n')
   assert.ok((await ask(again, 'GET', 'history')).steps.length > 0)
+
+  // One that was made so runs again when it is used.
+  await b.files.write('kept', 'still here')
+  assert.equal(await b.pause(), true)
+  assert.equal(await b.isRunning(), false)
+  assert.equal((await b.commands.run('cat kept')).stdout, 'still here')
+  assert.deepEqual([(await b.getInfo()).state, (await b.getInfo()).lifecycle.autoResume], ['running', true])
 
   assert.equal(await b.kill(), true)
   assert.equal(await b.kill(), false)

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -16,14 +17,18 @@ const (
 )
 
 // Backoff are pauses that double, from a tenth of a second to ten seconds. It is not safe for concurrent use. The zero value is ready.
-type Backoff struct{ next time.Duration }
+type Backoff struct {
+	// Most is the longest pause; 0: ten seconds.
+	Most time.Duration
+	next time.Duration
+}
 
 // Reset begins again with a short pause.
 func (b *Backoff) Reset() { b.next = 0 }
 
 // Pause waits: at least for as long as err wants it to ([StatusError]), and up to a half more by chance. It returns the cause of ctx when that ends first.
 func (b *Backoff) Pause(ctx context.Context, clock supervision.Clock, err error) error {
-	b.next = min(max(2*b.next, firstPause), lastPause)
+	b.next = min(max(2*b.next, firstPause), cmp.Or(b.Most, lastPause))
 	d := b.next
 	if s := (*StatusError)(nil); errors.As(err, &s) {
 		d = max(d, s.RetryAfter)

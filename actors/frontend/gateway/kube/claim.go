@@ -22,6 +22,7 @@ type Metadata struct {
 	Namespace       string            `json:"namespace,omitempty"`
 	UID             string            `json:"uid,omitempty"`
 	ResourceVersion string            `json:"resourceVersion,omitempty"`
+	Generation      int64             `json:"generation,omitempty"` // of the specification
 	Created         time.Time         `json:"creationTimestamp,omitzero"`
 	Deleted         time.Time         `json:"deletionTimestamp,omitzero"`
 	Labels          map[string]string `json:"labels,omitempty"`
@@ -72,6 +73,8 @@ type Condition struct {
 	Status  string `json:"status"`
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
+	// Generation is that of the object of which it is said.
+	Generation int64 `json:"observedGeneration,omitempty"`
 }
 
 // Ready returns what is said of whether the claim is ready.
@@ -136,41 +139,13 @@ func (c *Client) DeleteClaim(ctx context.Context, namespace, name, uid string) e
 	return c.do(ctx, request{method: http.MethodDelete, path: claimPath(namespace, name), kind: jsonType, body: body}, maxAnswer, nil)
 }
 
-// mostConflicts is how often a change is made again because somebody was faster.
-const mostConflicts = 10
-
-// ChangeClaim changes a claim by a merge patch that change makes for what the claim is at that moment; nil: nothing is to be changed. If somebody changes it meanwhile, it is asked again.
-func (c *Client) ChangeClaim(ctx context.Context, namespace, name string, change func(Claim) (map[string]any, error)) (out Claim, err error) {
-	var pause Backoff
-	for range mostConflicts {
-		if out, err = c.Claim(ctx, namespace, name); err != nil {
-			return out, err
-		}
-		patch, err := change(out)
-		if err != nil || patch == nil {
-			return out, err
-		}
-		metadata, _ := patch["metadata"].(map[string]any)
-		if metadata == nil {
-			metadata = map[string]any{}
-		}
-		metadata["resourceVersion"] = out.Metadata.ResourceVersion
-		patch["metadata"] = metadata
-		err = c.do(ctx, request{method: http.MethodPatch, path: claimPath(namespace, name), kind: mergeType, body: patch}, maxAnswer, &out)
-		if Code(err) != http.StatusConflict {
-			return out, err
-		}
-		if cause := pause.Pause(ctx, c.clock, err); cause != nil {
-			return out, cause
-		}
-	}
-	return out, &StatusError{Code: http.StatusConflict, Reason: "Conflict", Message: fmt.Sprintf("somebody else changed the claim %d times in a row", mostConflicts)}
-}
-
-// SetSandbox changes the specification of a Sandbox by a merge patch: operatingMode ("Running" or "Suspended"), shutdownTime and shutdownPolicy.
-func (c *Client) SetSandbox(ctx context.Context, namespace, sandbox string, spec map[string]any) error {
-	path := "/apis/" + sandboxGroup + "/namespaces/" + url.PathEscape(namespace) + "/sandboxes/" + url.PathEscape(sandbox)
-	return c.do(ctx, request{method: http.MethodPatch, path: path, kind: mergeType, body: map[string]any{"spec": spec}}, maxAnswer, nil)
+// ChangeClaim changes a claim by a merge patch that f makes for what the claim is at that moment; nil: nothing is to be changed. Changes of one claim by this client wait for each other. If somebody else changes it meanwhile, f is asked
+// again; if that goes on, the error is a [StatusError] with 409.
+func (c *Client) ChangeClaim(ctx context.Context, namespace, name string, f func(Claim) (map[string]any, error)) (Claim, error) {
+	return change(ctx, c, claimPath(namespace, name), func(ctx context.Context) (Claim, string, error) {
+		claim, err := c.Claim(ctx, namespace, name)
+		return claim, claim.Metadata.ResourceVersion, err
+	}, f)
 }
 
 // Event is something that happened to an object. Kubelets tell of it by the older of two interfaces, which fills in Last; the scheduler and controllers by the newer one, which leaves Last empty.

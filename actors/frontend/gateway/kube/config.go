@@ -60,6 +60,7 @@ type Client struct {
 	tokenFile string
 	http      *http.Client
 	clock     supervision.Clock
+	turns     turns // of objects, by path
 }
 
 // New makes a client. It asks nothing yet.

@@ -196,11 +196,69 @@ func TestChange(t *testing.T) {
 		t.Errorf("%d times, %+v, %v", times, c.Metadata, err)
 	}
 	l.s.Conflict(100)
-	if _, err := change(); kube.Code(err) != http.StatusConflict {
+	if _, err := change(); kube.Code(err) != http.StatusConflict || !strings.Contains(err.Error(), "10 times") {
 		t.Errorf("for ever: %v", err)
 	}
+	// Who gives up before that, or has no time for that, hears of the conflict, too.
+	l.s.Conflict(100)
+	ctx, cancel := kube.Within(t.Context(), l.clock, 200*time.Millisecond)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- l.c.Retry(ctx, func(ctx context.Context) error {
+			_, err := l.c.ChangeClaim(ctx, "a", "c1", func(kube.Claim) (map[string]any, error) { return map[string]any{}, nil })
+			return err
+		})
+	}()
+	actortest.Eventually(t, "the end", func() bool {
+		l.clock.Advance(50 * time.Millisecond)
+		return ctx.Err() != nil
+	})
+	if err := actortest.Within(t, "the answer", ended); kube.Code(err) != http.StatusConflict || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("no time: %v", err)
+	}
+	l.s.Conflict(0)
 	if _, err := l.c.ChangeClaim(t.Context(), "a", "none", nil); kube.Code(err) != http.StatusNotFound {
 		t.Errorf("no such claim: %v", err)
+	}
+}
+
+// TestTurn: changes of one claim by one client do not stand in each other's way. Who waits for the others gives up when nobody waits for that.
+func TestTurn(t *testing.T) {
+	l := newLab(t)
+	l.put("c1")
+	l.put("c2")
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	change := func(ctx context.Context, name string, before func()) chan error {
+		ch := make(chan error, 1)
+		go func() {
+			_, err := l.c.ChangeClaim(ctx, "a", name, func(c kube.Claim) (map[string]any, error) {
+				before()
+				return map[string]any{"metadata": map[string]any{"annotations": map[string]any{"n": c.Metadata.Annotations["n"] + "x"}}}, nil
+			})
+			ch <- err
+		}()
+		return ch
+	}
+	first := change(t.Context(), "c1", func() { close(begun); <-goOn })
+	<-begun
+	ctx, cancel := context.WithCancel(t.Context())
+	left := change(ctx, "c1", func() { t.Error("somebody else had the turn") })
+	must(t, actortest.Within(t, "another claim", change(t.Context(), "c2", func() {})))
+	cancel()
+	if err := actortest.Within(t, "who has left", left); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	var others []chan error
+	for range 50 {
+		others = append(others, change(t.Context(), "c1", func() {}))
+	}
+	close(goOn)
+	for _, ch := range append(others, first) {
+		must(t, actortest.Within(t, "a change", ch)) // without a pause: the clock stands
+	}
+	if c, _ := l.s.Claim("a", "c1"); c.Metadata.Annotations["n"] != strings.Repeat("x", 51) {
+		t.Errorf("%q", c.Metadata.Annotations["n"])
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -304,35 +305,49 @@ func apply(object, patch map[string]any) map[string]any {
 	return object
 }
 
+// patchSandbox changes a Sandbox, or says how it is if nothing is to be changed. The controller hears of it after that.
 func (s *Server) patchSandbox(w http.ResponseWriter, r *http.Request, namespace, name string) {
-	var patch struct {
-		Spec struct {
-			OperatingMode                string
-			ShutdownTime, ShutdownPolicy *string
-		}
-	}
+	var patch map[string]any
 	if !decode(w, r, s, &patch) {
 		return
 	}
+	metadata, _ := patch["metadata"].(map[string]any)
+	version, _ := metadata["resourceVersion"].(string)
 	s.mu.Lock()
-	there := false
-	for _, c := range s.claims {
-		there = there || c.Metadata.Namespace == namespace && c.Status.Sandbox.Name == name
-	}
+	o, there := s.sandbox(namespace, name)
+	var before, after kube.Sandbox
 	if there {
-		s.modes[namespace+"/"+name] = patch.Spec.OperatingMode
-		s.ends[namespace+"/"+name] = ""
-		if at := patch.Spec.ShutdownTime; at != nil {
-			s.ends[namespace+"/"+name] = *at + " " + *patch.Spec.ShutdownPolicy
+		convert(o, &before)
+	}
+	faster := there && len(patch) > 0 && s.conflicts > 0
+	if faster {
+		s.conflicts--
+		s.putSandbox(namespace, name, o) // somebody else
+	}
+	conflict := faster || version != "" && version != before.Metadata.ResourceVersion
+	if there && !conflict {
+		var was, is map[string]any
+		convert(o, &was)
+		convert(apply(o, patch), &is)
+		if !reflect.DeepEqual(was["spec"], is["spec"]) {
+			is = apply(is, map[string]any{"metadata": map[string]any{"generation": before.Metadata.Generation + 1}})
 		}
+		if !reflect.DeepEqual(was, is) { // else it stays the same version
+			s.putSandbox(namespace, name, is)
+		}
+		convert(s.sandboxes[namespace+"/"+name], &after)
 	}
 	s.mu.Unlock()
-	if !there {
+	switch {
+	case !there:
 		s.status(w, http.StatusNotFound, "NotFound", fmt.Sprintf("sandboxes %q not found", name))
 		return
+	case conflict:
+		s.status(w, http.StatusConflict, "Conflict", "the object has been modified")
+		return
 	}
-	if s.OnMode != nil {
-		s.OnMode(namespace, name, patch.Spec.OperatingMode)
+	if after.Metadata.Generation != before.Metadata.Generation && s.OnMode != nil {
+		s.OnMode(namespace, name, after.Spec.OperatingMode)
 	}
-	reply(w, http.StatusOK, map[string]any{"kind": "Sandbox", "metadata": map[string]any{"name": name}})
+	reply(w, http.StatusOK, after)
 }

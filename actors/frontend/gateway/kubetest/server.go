@@ -19,7 +19,7 @@ import (
 // Server is an API server.
 type Server struct {
 	URL string
-	// OnCreate and OnMode are called when a claim was created, and when a Sandbox's operatingMode was set. They are set before the first request, and may call methods.
+	// OnCreate and OnMode are called when a claim was created, and when a Sandbox's specification was changed, with its operatingMode. They are set before the first request, and may call methods.
 	OnCreate func(kube.Claim)
 	OnMode   func(namespace, sandbox, mode string)
 
@@ -31,8 +31,7 @@ type Server struct {
 	version   uint64
 	oldest    uint64 // watches from before are too old
 	claims    map[string]kube.Claim
-	modes     map[string]string
-	ends      map[string]string
+	sandboxes map[string]map[string]any
 	events    map[string][]kube.Event
 	history   []change
 	watching  map[string]int
@@ -58,7 +57,7 @@ type change struct {
 
 // New starts a server that ends with the test.
 func New(t testing.TB) *Server {
-	s := &Server{t: t, version: 100, claims: map[string]kube.Claim{}, modes: map[string]string{}, ends: map[string]string{}, events: map[string][]kube.Event{}, watching: map[string]int{}, refuse: map[string]int{}}
+	s := &Server{t: t, version: 100, claims: map[string]kube.Claim{}, sandboxes: map[string]map[string]any{}, events: map[string][]kube.Event{}, watching: map[string]int{}, refuse: map[string]int{}}
 	s.cond = sync.NewCond(&s.mu)
 	s.http = httptest.NewServer(s)
 	s.URL = s.http.URL
@@ -87,6 +86,12 @@ func (s *Server) NotReady(namespace, name, reason, message string) {
 		st.Sandbox = kube.SandboxStatus{Name: "warm-" + name}
 		st.Conditions = []kube.Condition{{Type: "Ready", Status: "False", Reason: reason, Message: message}}
 	})
+}
+
+// Expire has a claim's Sandbox have had its end.
+func (s *Server) Expire(namespace, name string) {
+	s.SandboxSays(namespace, "warm-"+name, kube.Condition{Type: "Ready", Status: "False", Reason: kube.ReasonExpired})
+	s.NotReady(namespace, name, kube.ReasonExpired, "Underlying Sandbox resource has expired independently of the Claim.")
 }
 
 // Status changes what is said of a claim.
@@ -221,18 +226,73 @@ func (s *Server) Requests() (requests, tokens []string) {
 	return slices.Clone(s.requests), slices.Clone(s.tokens)
 }
 
-// Mode returns a Sandbox's operatingMode; empty: none was set.
-func (s *Server) Mode(namespace, sandbox string) string {
+// Sandbox returns a Sandbox as it is now; ok is false if no claim has it.
+func (s *Server) Sandbox(namespace, name string) (box kube.Sandbox, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.modes[namespace+"/"+sandbox]
+	o, ok := s.sandbox(namespace, name)
+	if ok {
+		convert(o, &box)
+	}
+	return box, ok
 }
 
 // End returns a Sandbox's shutdownTime and shutdownPolicy as they were last set, with a space between them; empty: it has none.
-func (s *Server) End(namespace, sandbox string) string {
+func (s *Server) End(namespace, name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.ends[namespace+"/"+sandbox]
+	o, _ := s.sandbox(namespace, name)
+	spec, _ := o["spec"].(map[string]any)
+	if spec["shutdownTime"] == nil {
+		return ""
+	}
+	return fmt.Sprint(spec["shutdownTime"], " ", spec["shutdownPolicy"])
+}
+
+// SandboxSays has a condition of a Sandbox, about its specification of now, and no other.
+func (s *Server) SandboxSays(namespace, name string, said kube.Condition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, ok := s.sandbox(namespace, name)
+	if !ok {
+		return
+	}
+	var box kube.Sandbox
+	convert(o, &box)
+	said.Generation = box.Metadata.Generation
+	s.putSandbox(namespace, name, apply(o, map[string]any{"status": map[string]any{"conditions": []kube.Condition{said}}}))
+}
+
+// sandbox is a Sandbox that a claim has. The caller holds mu.
+func (s *Server) sandbox(namespace, name string) (map[string]any, bool) {
+	key := namespace + "/" + name
+	for _, c := range s.claims {
+		if c.Metadata.Namespace != namespace || c.Status.Sandbox.Name != name {
+			continue
+		}
+		if s.sandboxes[key] == nil {
+			s.putSandbox(namespace, name, map[string]any{"kind": "Sandbox", "metadata": map[string]any{"name": name, "generation": 1}, "spec": map[string]any{"operatingMode": kube.ModeRunning}})
+		}
+		return s.sandboxes[key], true
+	}
+	return nil, false
+}
+
+// putSandbox keeps a Sandbox at a new version. The caller holds mu.
+func (s *Server) putSandbox(namespace, name string, o map[string]any) {
+	s.version++
+	s.sandboxes[namespace+"/"+name] = apply(o, map[string]any{"metadata": map[string]any{"resourceVersion": strconv.FormatUint(s.version, 10)}})
+}
+
+// convert makes one form of an object of another one, by JSON.
+func convert(from, to any) {
+	b, err := json.Marshal(from)
+	if err == nil {
+		err = json.Unmarshal(b, to)
+	}
+	if err != nil {
+		panic(err)
+	}
 }
 
 // WaitWatched returns when a namespace is watched.
