@@ -39,6 +39,7 @@ func (s *Server) routesInner() *http.ServeMux {
 	}
 	m.HandleFunc("POST /process.Process/StreamInput", s.inputStream)
 	if s.o.Live != nil {
+		handle("GET /sandboxes/{id}/metrics", s.metricsOfThis)
 		s.routesOwn(m, func(r *http.Request) (*place, error) {
 			p := placeOf(r)
 			return p, p.admit(r)

@@ -216,6 +216,14 @@ func TestPod(t *testing.T) {
 	if a := r.call("POST", "/sandboxes/any/undo", nil); a.status != 401 {
 		t.Errorf("undo without the token: %d", a.status)
 	}
+	if a := r.call("GET", "/sandboxes/any/metrics", nil); a.status != 401 {
+		t.Errorf("metrics without the token: %d", a.status)
+	}
+	var measured []metric
+	r.call("GET", "/sandboxes/any/metrics", nil, "X-Access-Token: "+oneKey).into(t, &measured)
+	if len(measured) != 1 || measured[0].MemTotal <= 0 || measured[0].DiskTotal <= 0 {
+		t.Errorf("metrics: %+v", measured)
+	}
 	if a := r.call("POST", "/v2/sandboxes", "{}", "X-Access-Token: "+oneKey); a.status != 404 {
 		t.Errorf("the REST API: %d", a.status)
 	}

@@ -30,9 +30,9 @@ type metric struct {
 	DiskTotal     int64     `json:"diskTotal"`
 }
 
-// measure is the use of the machine now: sandboxes share it, and have no measure of their own but for processors. p is nil for one that does not run.
-func (s *Server) measure(ctx context.Context, p *place) metric {
-	u, now := s.usage(s.o.Root), s.o.Clock.Now().UTC()
+// measure is the use of the machine now: sandboxes share it, and have no measure of their own but for processors. The disk is that of a path. p is nil for one that does not run.
+func (s *Server) measure(ctx context.Context, path string, p *place) metric {
+	u, now := s.usage(path), s.o.Clock.Now().UTC()
 	m := metric{
 		Timestamp: now, TimestampUnix: now.Unix(), CPUCount: runtime.NumCPU(), MemUsed: u.memoryUsed, MemTotal: u.memory, DiskUsed: u.diskUsed, DiskTotal: u.disk,
 	}
@@ -78,7 +78,7 @@ func (s *Server) metricsOfOne(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	_, p, _ := sb.look()
-	wire.Answer(w, http.StatusOK, []metric{s.measure(r.Context(), p)})
+	wire.Answer(w, http.StatusOK, []metric{s.measure(r.Context(), s.o.Root, p)})
 	return nil
 }
 
@@ -88,9 +88,19 @@ func (s *Server) metricsOfAll(w http.ResponseWriter, r *http.Request) error {
 	for id := range strings.SplitSeq(r.URL.Query().Get("sandbox_ids"), ",") {
 		if sb := s.sandbox(id); sb != nil {
 			_, p, _ := sb.look()
-			all[id] = s.measure(r.Context(), p)
+			all[id] = s.measure(r.Context(), s.o.Root, p)
 		}
 	}
 	wire.Answer(w, http.StatusOK, map[string]any{"sandboxes": all})
+	return nil
+}
+
+// metricsOfThis answers with the measures of the one sandbox that there is, whatever it is called.
+func (s *Server) metricsOfThis(w http.ResponseWriter, r *http.Request) error {
+	p := placeOf(r)
+	if err := p.admit(r); err != nil {
+		return err
+	}
+	wire.Answer(w, http.StatusOK, []metric{s.measure(r.Context(), p.home, p)})
 	return nil
 }

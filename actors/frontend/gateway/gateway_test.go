@@ -922,6 +922,9 @@ func TestPodAgain(t *testing.T) {
 	if a := ask(strings.Repeat("x", maxReplay+1)); a.status != 200 || l.pod.inits != 3 {
 		t.Errorf("%d %s, %d inits", a.status, a.text, l.pod.inits)
 	}
+	if a := l.api(keyA, "GET", "/sandboxes/"+o.SandboxID+"/metrics", ""); a.status != 200 || a.text != "GET 49983:/sandboxes/"+o.SandboxID+"/metrics" {
+		t.Errorf("metrics: %d %s", a.status, a.text)
+	}
 	a := l.api(keyA, "POST", "/sandboxes/"+o.SandboxID+"/undo", `{"count":1}`)
 	if _, body := l.pod.newest(); a.status != 200 || a.text != "POST 49983:/sandboxes/"+o.SandboxID+"/undo" || body != `{"count":1}` {
 		t.Errorf("undo: %d %s %q", a.status, a.text, body)

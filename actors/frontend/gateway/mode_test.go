@@ -267,6 +267,9 @@ func TestAutoResume(t *testing.T) {
 		l.expect(name+": health", l.ask("GET", "/health", "", "E2b-Sandbox-Id", o.SandboxID, "X-Access-Token", o.EnvdAccessToken), 502, "paused")
 		l.expect(name+": nobody", ask("/process.Process/List", "x"), 401, "")
 		l.expect(name+": a signature that may be wrong", l.ask("GET", "/files?signature=v1_x", "", "E2b-Sandbox-Id", o.SandboxID), 502, "paused")
+		if a := l.api(keyA, "GET", path+"/metrics", ""); a.status != 200 || a.text != "[]" {
+			t.Errorf("%s: metrics: %d %s", name, a.status, a.text)
+		}
 		if s := state(); s != wire.StatePaused {
 			t.Errorf("%s: %s", name, s)
 		}

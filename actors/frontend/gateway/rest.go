@@ -48,13 +48,13 @@ func (g *Gateway) routes() http.Handler {
 		"GET /sandboxes/{id}/history":     g.own,
 		"GET /sandboxes/{id}/history/{s}": g.own,
 		"GET /sandboxes/{id}/diff":        g.own,
+		"GET /sandboxes/{id}/metrics":     g.metrics,
 
 		"POST /sandboxes/{id}/snapshots": missing("a sandbox of a cluster has no snapshots: make a mark (POST /sandboxes/{id}/marks), and undo to it"),
 		"GET /snapshots":                 missing("a sandbox of a cluster has no snapshots: make a mark (POST /sandboxes/{id}/marks), and undo to it"),
 		"POST /sandboxes/{id}/fork":      missing("a sandbox cannot be forked"),
 		"PUT /sandboxes/{id}/network":    missing("the cluster's NetworkPolicy says what sandboxes reach"),
-		"GET /sandboxes/{id}/metrics":    missing("the cluster measures its pods"),
-		"GET /sandboxes/metrics":         missing("the cluster measures its pods"),
+		"GET /sandboxes/metrics":         missing("ask for one sandbox (GET /sandboxes/{id}/metrics): its pod measures it"),
 		"GET /sandboxes/{id}/logs":       missing("the cluster keeps the logs of its pods; GET /sandboxes/{id}/history has what was done"),
 		"/volumes":                       missing("the template says which volumes there are"),
 		"/volumes/":                      missing("the template says which volumes there are"),
@@ -193,6 +193,19 @@ func (g *Gateway) kill(q call) error {
 	g.store(q.namespace).Saw(c)
 	q.w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// metrics are what the sandbox's pod measures. Where there is none nothing is measured, and nobody starts one for that.
+func (g *Gateway) metrics(q call) error {
+	c, err := g.find(q.ctx, q.namespace, q.id)
+	if err != nil {
+		return err
+	}
+	if paused(c) || suspended(c) {
+		wire.Answer(q.w, http.StatusOK, []any{})
+		return nil
+	}
+	return g.forward(q.w, q.r, c, EnvdPort, true)
 }
 
 // own passes a request of our own on to the sandbox.

@@ -34,6 +34,9 @@ try {
   await a.setTimeout(1_800_000)
   assert.ok((await a.getInfo()).endAt.getTime() - info.endAt.getTime() > 1_000_000)
 
+  const [used] = await a.getMetrics()
+  assert.ok(used.cpuCount > 0 && used.memTotal > 0 && used.diskTotal > 0)
+
   // The strongest reset: an undo.
   await ask(a, 'POST', 'marks', { name: 'start' })
   await a.commands.run('rm file; mkdir tree; echo x >tree/x')
@@ -54,6 +57,7 @@ try {
   await b.files.write('kept', 'still here')
   assert.equal(await b.pause(), true)
   assert.equal(await b.isRunning(), false)
+  assert.deepEqual(await b.getMetrics(), [])
   assert.equal((await b.commands.run('cat kept')).stdout, 'still here')
   assert.deepEqual([(await b.getInfo()).state, (await b.getInfo()).lifecycle.autoResume], ['running', true])
 
