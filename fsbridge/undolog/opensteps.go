@@ -74,11 +74,7 @@ func (s openSteps) Create(name string, first *format.Step) (_ *store.StepDir, _ 
 		return nil, nil, err
 	}
 	w.AllowRoom()
-	sign, err := store.CreateAlive(dir.FD)
-	if err != nil {
-		s.l.log.Warn("no sign of life of the open step", "err", err)
-	}
-	s.l.sign.Swap(sign).Close()
+	s.sign(dir)
 	s.l.own.Store(store.NewOwnAlive(s.l.root.FD()))
 	if err := s.l.reserve.Make(); err != nil {
 		s.l.log.Warn("no space is kept back for a full disk", "err", err)
@@ -86,9 +82,26 @@ func (s openSteps) Create(name string, first *format.Step) (_ *store.StepDir, _ 
 	return dir, w, nil
 }
 
+// sign begins the sign of life of the step that is open in dir.
+func (s openSteps) sign(dir *store.StepDir) {
+	sign, err := store.CreateAlive(dir.FD)
+	if err != nil {
+		s.l.log.Warn("no sign of life of the open step", "err", err)
+	}
+	s.l.sign.Swap(sign).Close()
+}
+
+// unsign ends it. Windows removes no file that is mapped.
+func (s openSteps) unsign() { s.l.sign.Swap(nil).Close() }
+
 func (s openSteps) Discard(name string, dir *store.StepDir) error {
 	dir.Settle()
-	return store.RemoveTree(context.Background(), s.l.at.Wal, name, s.l.relink, s.l.held)
+	s.unsign()
+	err := store.RemoveTree(context.Background(), s.l.at.Wal, name, s.l.relink, s.l.held)
+	if err != nil { // the step is still open
+		s.sign(dir)
+	}
+	return err
 }
 
 func (s openSteps) Promote(name string, dir *store.StepDir, w *format.Writer, e *Entry, list []Affected) error {
@@ -109,7 +122,10 @@ func (s openSteps) Promote(name string, dir *store.StepDir, w *format.Writer, e 
 			return err
 		}
 	}
-	_ = hostfs.UnlinkAt(dir.FD, store.AliveName)
+	s.unsign()
+	if err := hostfs.UnlinkAt(dir.FD, store.AliveName); err != nil && !errors.Is(err, posix.ENOENT) {
+		return err
+	}
 	wal, steps := s.l.at.Wal, s.l.at.Steps
 	if err := fault.Point("commit.rename"); err != nil {
 		return err

@@ -8,7 +8,11 @@ import (
 
 // Fstat describes what is open as fd, Fstatat what stands under a name.
 func Fstat(fd int, st *Stat_t) error {
-	return here.withFile(fd, func(u using) error { return stat(u.handle, st) })
+	return here.withFile(fd, func(u using) error {
+		err := stat(u.handle, st)
+		st.Dev, st.Ino = u.volume, u.number() // wine does not tell the volume of what has been removed
+		return err
+	})
 }
 
 // Fstatat describes what stands under a name.

@@ -464,3 +464,33 @@ func FuzzLinkTargets(f *testing.F) {
 		}
 	})
 }
+
+// TestStatOfRemoved: a file without a name is the one that it was.
+func TestStatOfRemoved(t *testing.T) {
+	for _, how := range []string{"unlinked", "replaced", "linked and unlinked"} {
+		t.Run(how, func(t *testing.T) {
+			f := newFolder(t)
+			f.write("a", "text")
+			f.write("b", "other")
+			fd := f.open("a", O_RDWR)
+			before := f.stat(fd)
+			switch how {
+			case "replaced":
+				f.must(Renameat(f.fd, "b", f.fd, "a", 0))
+			case "linked and unlinked":
+				f.must(Linkat(f.fd, "a", f.fd, "c"))
+				f.must(Unlinkat(f.fd, "a", false))
+				f.must(Unlinkat(f.fd, "c", false))
+			default:
+				f.must(Unlinkat(f.fd, "a", false))
+			}
+			again := f.ok(Reopen(fd, O_RDWR))
+			defer func() { f.must(Close(again)) }()
+			for _, fd := range []int{fd, again} {
+				if st := f.stat(fd); st.Dev != before.Dev || st.Ino != before.Ino || st.Size != 4 {
+					t.Errorf("%+v, before: %+v", st, before)
+				}
+			}
+		})
+	}
+}
