@@ -18,7 +18,7 @@ import (
 var (
 	// noNames are not made, and by them nothing is found: the devices of Win32, what it takes for a stream or a path, and what it cuts off.
 	noNames = []string{
-		"con", "CON", "Con.txt", "con .txt", "nul", "nul.txt", "NUL.tar.gz", "prn", "aux", "aux.h", "com1", "COM9.log", "com0", "com¹", "lpt1", "LPT³.x",
+		"con", "CON", "Con.txt", "con .txt", "nul", "nul.txt", "NUL.tar.gz", "prn", "aux", "aux.h", "com1", "COM9.log", "com¹", "lpt1", "LPT³.x",
 		"conin$", "CONOUT$", "a:b", "a:", ":", "f::$DATA", "f:stream:$DATA", `a\b`, `\`, `..\up`, `C:\x`, `\\?\C:\x`, `.\f`, "a*", "?", `a"`, "a<", "a>", "a|b",
 		"\x01", "a\n", "a\x1f", "trail.", "trail ", "trail. .", "f.", "f ", "...", " ", ". .", "\xff", "caf\xe9", "\xed\xa0\x80",
 	}
@@ -26,7 +26,7 @@ var (
 	sameNames = []string{"readme", "ReadMe", "ärger", "ÄRGER", "\u212a", "K"}
 	// goodNames are made as they are. The first two are one name on macOS.
 	goodNames = []string{
-		"café", "cafe\u0301", "con1", "console", "com10", "nul-", "..a", ".hidden", " a", "a b", "~$x", "PROGRA~1", "a~1.txt", "%41", "日本", "\U0001f600", "a'b",
+		"café", "cafe\u0301", "con1", "console", "com10", "com0", "nul-", "..a", ".hidden", " a", "a b", "~$x", "PROGRA~1", "a~1.txt", "%41", "日本", "\U0001f600", "a'b",
 		"[x]", "x;y=z", "-rf", "$(x)", "a.nul", strings.Repeat("ä", 127), strings.Repeat("x", 255),
 	}
 )

@@ -69,7 +69,7 @@ func TestWN_01_CaseCollision(t *testing.T) {
 // TestWN_02_ReservedNames: what Windows refuses or means something else by is refused.
 func TestWN_02_ReservedNames(t *testing.T) {
 	bad := []string{
-		"CON", "con", "Nul", "PRN", "AUX", "COM1", "lpt9", "COM0", "COM¹", "LPT³", "CONIN$", "conout$",
+		"CON", "con", "Nul", "PRN", "AUX", "COM1", "lpt9", "COM¹", "LPT³", "CONIN$", "conout$",
 		"nul.txt", "CON.tar.gz", "con .txt", "COM1.", "name.", "name ", "...", "a<b", "a>b", "a:b", "a\"b", "a|b",
 		"a?b", "a*b", `a\b`, "a\nb", "\x01", "not\xffutf8", strings.Repeat("x", 256), strings.Repeat("😀", 128),
 	}
@@ -78,7 +78,7 @@ func TestWN_02_ReservedNames(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	for _, name := range []string{"a", "CONSOLE", "COM", "COM10", "COMX", "com1x", "nul1", ".gitignore", "a.b.c", "a b", "name. x", "LPT", "ü", "$", strings.Repeat("x", 255)} {
+	for _, name := range []string{"a", "CONSOLE", "COM", "COM10", "COM0", "lpt0.txt", "COMX", "com1x", "nul1", ".gitignore", "a.b.c", "a b", "name. x", "LPT", "ü", "$", strings.Repeat("x", 255)} {
 		if err := CheckName(name); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}

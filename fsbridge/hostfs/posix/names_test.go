@@ -25,6 +25,30 @@ func TestWindowsNames(t *testing.T) {
 	}
 }
 
+// TestWindowsDevices tries each name of a device in all ways to write it, and names that only look like one.
+func TestWindowsDevices(t *testing.T) {
+	if len(windowsDevices) != 6+2*(9+3) {
+		t.Errorf("there are %d devices", len(windowsDevices))
+	}
+	for device := range windowsDevices {
+		for _, name := range []string{device, strings.ToLower(device), device[:1] + strings.ToLower(device[1:])} {
+			for _, end := range []string{
+				"", ".", "..", " ", "  ", ". ", " .", ".txt", ".TXT", ".tar.gz", "..txt", " .txt", "  .x", ". txt", ".x.", ".x ",
+				":", ":stream", "::$DATA", ".txt:stream", `\x`, "/x", "." + device,
+			} {
+				if why, err := WindowsName(name + end); err != EINVAL || why == "" {
+					t.Errorf("%q: %v, %q", name+end, err, why)
+				}
+			}
+			for _, other := range []string{"x" + name, name + "x", name + "-.txt", name + "0", " " + name, "." + name, "x." + name, name + "$", name + "\u00a0"} {
+				if why, err := WindowsName(other); err != nil && !windowsDevices[strings.ToUpper(other)] {
+					t.Errorf("%q %s", other, why)
+				}
+			}
+		}
+	}
+}
+
 func TestShortNames(t *testing.T) {
 	for name, want := range map[string]bool{
 		"PROGRA~1": true, "a~1": true, "LONGNA~1.TXT": true, "AB1234~1.c": true, "LONG~A0B.H": true, "x~10": true,
