@@ -60,9 +60,10 @@ type Op struct {
 	Dir    *Object
 	Name   string
 	NewDir *Object
-	// NewName and Victim are for rename; Victim is nil when nothing is there.
-	NewName string
-	Victim  *Object
+	// NewName, Aside and Victim are for rename; Victim is nil when nothing is there. Aside is not empty if NewName differs from Name
+	// only in case: what is renamed has that name, in the same directory, for a moment, where the file system wants it.
+	NewName, Aside string
+	Victim         *Object
 
 	Off, Len int64
 	Size     int64

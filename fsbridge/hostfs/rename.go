@@ -53,3 +53,29 @@ func renameSlowly(oldDir int, oldName string, newDir int, newName string) error 
 	}
 	return RenameAt(oldDir, oldName, newDir, newName, 0)
 }
+
+// RenameCase renames in one directory to a name that differs only in case, with the flags of
+// renameat2. Where a file system takes both for one name and does nothing (ext4 with casefold,
+// wine), or says that the new one is there, it goes by the name aside, which must be
+// free: whoever is killed in between leaves the file there, and a log must know of it. After an error
+// the file has its old name, or, if the error says so, that one.
+func RenameCase(dirfd int, oldName, newName, aside string, flags uint32) error {
+	err := RenameAt(dirfd, oldName, dirfd, newName, flags)
+	if err != nil && !errors.Is(err, posix.EEXIST) {
+		return err
+	}
+	st, looked := StatAt(dirfd, newName)
+	if looked != nil {
+		return errors.Join(err, looked)
+	}
+	if disk, _ := DiskName(dirfd, newName, &st); disk != oldName {
+		return err
+	}
+	if err := RenameNew(dirfd, oldName, dirfd, aside); err != nil {
+		return err
+	}
+	if err = RenameNew(dirfd, aside, dirfd, newName); err != nil { // somebody else has made one
+		err = errors.Join(err, RenameNew(dirfd, aside, dirfd, oldName))
+	}
+	return err
+}

@@ -1,7 +1,9 @@
 package vfs
 
 import (
+	"crypto/rand"
 	"errors"
+	"strings"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
@@ -342,6 +344,9 @@ func (t *Tree) rename(m *mutation, oldDir *node, oldName string, newDir *node, n
 	n := t.known(&st, oldDir, oldName)
 	m.op.Name, m.op.NewName = oldName, newName
 	m.op.Flags, m.op.Node, m.op.NodeStat = flags, &n.obj, st
+	if oldDir == newDir && !exists && strings.EqualFold(oldName, newName) && d.Node.flags.Load()&flagExact == 0 {
+		m.op.Aside = ".sandbox-renamed-" + rand.Text()
+	}
 	var victim *node
 	if exists {
 		victim = t.known(&vst, newDir, newName)
@@ -374,7 +379,11 @@ func (t *Tree) performRename(m *mutation, n, victim, oldDir, newDir *node) (note
 	}
 	t.renames.Lock()
 	defer t.renames.Unlock()
-	err = hostfs.RenameAt(op.DirFD, op.Name, op.NewDirFD, op.NewName, op.Flags)
+	if op.Aside != "" {
+		err = hostfs.RenameCase(op.DirFD, op.Name, op.NewName, op.Aside, op.Flags)
+	} else {
+		err = hostfs.RenameAt(op.DirFD, op.Name, op.NewDirFD, op.NewName, op.Flags)
+	}
 	switch {
 	case err != nil:
 		if victim != nil {

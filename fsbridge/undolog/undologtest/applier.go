@@ -289,8 +289,11 @@ func (a *Applier) Mkfifo(path string, mode uint32) error {
 	return a.make(path, fsbridge.OpMknod, func(fd int, name string) error { return hostfs.MknodAt(fd, name, posix.S_IFIFO|mode) })
 }
 
-// Symlink makes a symlink.
+// Symlink makes a symlink, or a file with its target where package posixmeta does that.
 func (a *Applier) Symlink(target, path string) error {
+	if plain {
+		return a.make(path, fsbridge.OpCreate, func(fd int, name string) error { return hostfs.WriteNewAt(fd, name, target, 0o644) })
+	}
 	return a.make(path, fsbridge.OpSymlink, func(fd int, name string) error { return hostfs.SymlinkAt(target, fd, name) })
 }
 
@@ -398,6 +401,23 @@ func (a *Applier) Rename(path, newPath string, flags uint32) error {
 			}
 			return nil
 		})
+	})
+}
+
+// RenameCase renames to a name in the same directory that differs only in case, or dies half way: perform does it, and can use the name aside.
+func (a *Applier) RenameCase(path, newName, aside string, perform func(dirfd int) error) error {
+	return a.at(path, func(dir *node, fd int, name string) error {
+		n, st, err := a.child(dir, fd, name)
+		if err != nil {
+			return err
+		}
+		op := &fsbridge.Op{Kind: fsbridge.OpRename, Node: &n.obj, NodeStat: st, Dir: &dir.obj, Name: name, DirFD: fd,
+			NewDir: &dir.obj, NewName: newName, NewDirFD: fd, Aside: aside}
+		if err = a.do(op, func() (*fsbridge.Object, error) { return nil, perform(fd) }); err == nil {
+			a.unbind(n, dir, name)
+			a.rebind(n, dir, newName)
+		}
+		return err
 	})
 }
 

@@ -44,6 +44,9 @@ func attributesIn(path string) (line string) {
 	return line
 }
 
+// plain: the file system has neither symlinks nor attributes.
+const plain = false
+
 // TellsWriters tells whether the system says who can write to a file in dir. Without that, an undo gives no setuid back to a file that it changes in place.
 func TellsWriters(t T, dir string) bool {
 	t.Helper()

@@ -5,6 +5,7 @@ package undologtest
 import (
 	"fmt"
 	"os"
+	"runtime"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
@@ -31,6 +32,9 @@ func lookAt(t T, p string) look {
 		line: fmt.Sprintf("%v mtime %d", st.Mode(), st.ModTime().UnixNano()),
 	}
 }
+
+// plain: the file system has neither symlinks nor attributes, as Windows' for us.
+const plain = runtime.GOOS == "windows"
 
 // TellsWriters tells that the system does not say who can write to a file.
 func TellsWriters(T, string) bool { return false }

@@ -249,6 +249,7 @@ func (e *Engine) scanDir(d *layer.Node) error {
 	}
 	defer e.done(at)
 	some := e.present(at.fd, len(binds)+len(children))
+	several := &cases{binds: binds, children: children}
 	for i := range binds {
 		b := &binds[i]
 		b.Occ, b.OccMode, b.OccNode = hostfs.ID{}, 0, nil
@@ -256,7 +257,7 @@ func (e *Engine) scanDir(d *layer.Node) error {
 			continue
 		}
 		st, err := e.statAt(d, at.fd, b.Name)
-		if errors.Is(err, posix.ENOENT) {
+		if errors.Is(err, posix.ENOENT) || err == nil && several.other(at.fd, b.Name, &st) {
 			continue
 		}
 		if err != nil {
@@ -273,18 +274,55 @@ func (e *Engine) scanDir(d *layer.Node) error {
 			e.found(n, layer.InDir(d.Obj, b.Name), st.Mode)
 		}
 	}
-	return e.scanChildren(d, at.fd, children)
+	return e.scanChildren(d, at.fd, children, several)
 }
+
+// cases are the names of one directory of which another differs only in case: a name that changed its case. Where case does not
+// count, each leads to what has one of them.
+type cases struct {
+	binds    []layer.Bind
+	children []*layer.Node
+	exact    bool           // case counts here
+	names    map[string]int // how many there are, folded; nil: nobody has asked
+}
+
+// other tells whether the directory has what was found by name, st, under another spelling of it.
+func (c *cases) other(fd int, name string, st *hostfs.Stat) bool {
+	if c.exact || len(c.binds)+len(c.children) < 2 || c.names != nil && c.names[foldCase(name)] < 2 {
+		return false
+	}
+	var disk string
+	disk, c.exact = hostfs.DiskName(fd, name, st)
+	if c.exact {
+		return false
+	}
+	if c.names == nil {
+		c.names = make(map[string]int, len(c.binds)+len(c.children))
+		for i := range c.binds {
+			c.names[foldCase(c.binds[i].Name)]++
+		}
+		for _, n := range c.children {
+			c.names[foldCase(n.Name)]++
+		}
+	}
+	return c.names[foldCase(name)] > 1 && disk != name && strings.EqualFold(disk, name)
+}
+
+// foldCase is equal for names that are [strings.EqualFold].
+func foldCase(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
 // scanChildren finds objects where an untouched binding has them: there the
 // name counts, not the number.
-func (e *Engine) scanChildren(d *layer.Node, fd int, children []*layer.Node) error {
+func (e *Engine) scanChildren(d *layer.Node, fd int, children []*layer.Node, several *cases) error {
 	for _, n := range children {
 		elsewhere := n.Place.Kind != layer.Nowhere
 		if elsewhere && n.IsDir() {
 			continue
 		}
 		st, err := e.statAt(d, fd, n.Name)
+		if err == nil && several.other(fd, n.Name, &st) {
+			err = posix.ENOENT
+		}
 		if err != nil && !errors.Is(err, posix.ENOENT) {
 			return err
 		}

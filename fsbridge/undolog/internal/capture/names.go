@@ -131,6 +131,10 @@ func (s *Step) planRename(op *fsbridge.Op, dir, node *stepObj) (gone *stepObj, e
 	s.touch(dir, op.Name, node)
 	s.touch(newDir, op.NewName, victim)
 	s.anchor(newDir, op.NewName, node)
+	if op.Aside != "" { // whoever is killed leaves it there
+		s.touch(dir, op.Aside, nil)
+		s.anchor(dir, op.Aside, node)
+	}
 	if op.Flags&posix.RENAME_EXCHANGE != 0 {
 		s.anchor(dir, op.Name, victim)
 		return nil, nil
