@@ -116,3 +116,6 @@ func lastLine(s string) string {
 	s = strings.TrimSpace(s)
 	return s[strings.LastIndexByte(s, '\n')+1:]
 }
+
+// howToBuild is what to do where there is no image.
+const howToBuild = "run 'sandbox guest build'"

@@ -18,3 +18,6 @@ type apt struct {
 func (a *apt) get(_ context.Context, name string) (string, error) {
 	return "", fmt.Errorf("image: packages cannot be downloaded here: name the files of %s for %s yourself (--kernel-package, --busybox-package): %w", name, a.arch, errors.ErrUnsupported)
 }
+
+// howToBuild is what to do where there is no image.
+const howToBuild = "build it on Linux with 'sandbox guest build --generic', and copy its directory here"

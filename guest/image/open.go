@@ -17,7 +17,7 @@ import (
 )
 
 // ErrNone is wrapped where no image was built yet.
-var ErrNone = errors.New("image: none was built; run 'sandbox guest build'")
+var ErrNone = errors.New("image: none was built; " + howToBuild)
 
 // DefaultDir is where the user's images are: below $XDG_CACHE_HOME or what this
 // system has in its place.

@@ -95,3 +95,17 @@ func TestValueQuotesCommas(t *testing.T) {
 		}
 	}
 }
+
+// TestInstalled: who has no QEMU is told how to get it on this system, and one that is where its installer puts it needs no PATH.
+func TestInstalled(t *testing.T) {
+	for goos, want := range map[string][2]string{
+		"linux":   {"/usr/libexec/qemu-kvm", "sudo apt install qemu-system-arm"},
+		"darwin":  {"/opt/homebrew/bin/qemu-system-aarch64", "brew install qemu"},
+		"windows": {`D:\Programs`, "winget install"},
+	} {
+		where, how := installed(goos, "arm64", func(name string) string { return map[string]string{"ProgramFiles": `D:\Programs`}[name] })
+		if !strings.HasPrefix(where, want[0]) || !strings.HasPrefix(how, want[1]) {
+			t.Errorf("%s: %s, %s", goos, where, how)
+		}
+	}
+}

@@ -2,12 +2,14 @@ package qemu
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -134,16 +136,29 @@ func (r *Runtime) find() (string, error) {
 		return path, nil
 	}
 	if r.o.Program == "" {
-		if path, err := exec.LookPath("/usr/libexec/qemu-kvm"); err == nil { // Red Hat's
+		where, how := installed(runtime.GOOS, r.o.Arch, os.Getenv)
+		if path, err := exec.LookPath(where); err == nil {
 			return path, nil
 		}
-		pkg := "qemu-system-x86"
-		if r.o.Arch == "arm64" {
-			pkg = "qemu-system-arm"
-		}
-		return "", fmt.Errorf("qemu: there is no %s here; sudo apt install %s (or your distribution's package): %w: %w", name, pkg, err, hypervisor.ErrUnavailable)
+		return "", fmt.Errorf("qemu: there is no %s here; %s: %w: %w", name, how, err, hypervisor.ErrUnavailable)
 	}
 	return "", fmt.Errorf("qemu: %w: %w", err, hypervisor.ErrUnavailable)
+}
+
+// installed says where QEMU is that no PATH has, and how to get it.
+func installed(goos, arch string, env func(string) string) (where, how string) {
+	switch goos {
+	case "windows": // its installer leaves PATH as it is
+		where = filepath.Join(cmp.Or(env("ProgramFiles"), `C:\Program Files`), "qemu", programName(arch)+".exe")
+		return where, "winget install SoftwareFreedomConservancy.QEMU (or name its .exe in the setting vm.qemu)"
+	case "darwin":
+		return "/opt/homebrew/bin/" + programName(arch), "brew install qemu"
+	}
+	pkg := "qemu-system-x86"
+	if arch == "arm64" {
+		pkg = "qemu-system-arm"
+	}
+	return "/usr/libexec/qemu-kvm", "sudo apt install " + pkg + " (or your distribution's package)" // Red Hat's
 }
 
 // quickFirmware finds, in QEMU's directories, one a line, the firmware that does
