@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"syscall"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 )
@@ -20,13 +21,14 @@ func HTTPStatus(err error) int {
 		large   *http.MaxBytesError
 		barrier *undolog.BarrierError
 		start   *hypervisor.StartError
+		field   *api.FieldError
 	)
 	switch {
 	case errors.As(err, &large):
 		return http.StatusRequestEntityTooLarge
 	case errors.As(err, &barrier):
 		return http.StatusConflict
-	case errors.As(err, &start), errors.Is(err, fs.ErrInvalid), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ELOOP),
+	case errors.As(err, &start), errors.As(err, &field), errors.Is(err, fs.ErrInvalid), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ELOOP),
 		errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, syscall.EXDEV):
 		return http.StatusBadRequest
 	case errors.Is(err, syscall.EROFS):

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 )
@@ -21,12 +22,15 @@ func TestHTTPStatus(t *testing.T) {
 			t.Errorf("%s, %s: %d", f.Name, f.Code, status)
 		}
 	}
-	for want, err := range map[int]error{
-		500: errors.New("something"), 503: messages.ErrStopped, 409: &undolog.BarrierError{}, 413: &http.MaxBytesError{Limit: 1}, 507: syscall.ENOSPC, 404: &fs.PathError{Err: syscall.ENOENT},
-		400: &fs.PathError{Err: syscall.ENAMETOOLONG}, 403: &fs.PathError{Err: syscall.EROFS}, StatusGivenUp: context.Canceled, 504: context.DeadlineExceeded,
+	for want, errs := range map[int][]error{
+		400: {&fs.PathError{Err: syscall.ENAMETOOLONG}, &api.FieldError{Field: "name", Problem: "is missing"}}, 403: {&fs.PathError{Err: syscall.EROFS}}, 404: {&fs.PathError{Err: syscall.ENOENT}},
+		409: {&undolog.BarrierError{}}, 413: {&http.MaxBytesError{Limit: 1}}, StatusGivenUp: {context.Canceled}, 500: {errors.New("something")}, 503: {messages.ErrStopped},
+		504: {context.DeadlineExceeded}, 507: {syscall.ENOSPC},
 	} {
-		if got := HTTPStatus(fmt.Errorf("about something: %w", err)); got != want {
-			t.Errorf("%v: %d, want %d", err, got, want)
+		for _, err := range errs {
+			if got := HTTPStatus(fmt.Errorf("about something: %w", err)); got != want {
+				t.Errorf("%v: %d, want %d", err, got, want)
+			}
 		}
 	}
 }

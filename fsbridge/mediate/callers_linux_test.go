@@ -142,6 +142,10 @@ func TestDescriptorOfItsOwnTable(t *testing.T) {
 func TestMBUmaskSettled(t *testing.T) {
 	start := func(script string) *callerThread { // which begins when it has said something
 		cmd := exec.Command("sh", "-c", "echo begun; "+script)
+		in, err := cmd.StdinPipe() // what the shell waits for ends with it
+		if err != nil {
+			t.Fatal(err)
+		}
 		out, err := cmd.StdoutPipe()
 		if err == nil {
 			err = cmd.Start()
@@ -149,7 +153,7 @@ func TestMBUmaskSettled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = in.Close(); _ = cmd.Wait() })
 		if _, err := out.Read(make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +174,7 @@ func TestMBUmaskSettled(t *testing.T) {
 		known.SettingUmask(th)
 		return known.settled(self)
 	}
-	waits := start("umask 077; sleep 1000; true")
+	waits := start("umask 077; cat; true")
 	for end := time.Now().Add(5 * time.Minute); !settled(waits); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("a shell that waits for its child may be in umask(2) for ever")

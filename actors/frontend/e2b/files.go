@@ -9,7 +9,6 @@ import (
 	"mime/multipart"
 	"net/http"
 	"path"
-	"strconv"
 	"strings"
 
 	"github.com/codeagent/sandbox/actors/api"
@@ -74,33 +73,8 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	begun := false
-	err = p.live.ReadPath(ctx, api.ReadPathRequest{Path: abs, Open: func(i api.PathInfo) error {
-		h := w.Header()
-		h.Set("Content-Type", "application/octet-stream")
-		if i.Size > 0 { // or it does not say: files of the proc file system
-			h.Set("Content-Length", strconv.FormatInt(i.Size, 10))
-		}
-		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": frontend.Valid(path.Base(abs))}))
-		h.Set("Last-Modified", i.ModTime.UTC().Format(http.TimeFormat))
-		begun = true
-		if r.Method == http.MethodHead {
-			return errHead
-		}
-		w.WriteHeader(http.StatusOK)
-		return nil
-	}}, w)
-	switch {
-	case errors.Is(err, errHead):
-		return nil
-	case err != nil && begun:
-		s.o.Logger.Debug("a download was cut", "component", "e2b", "err", err)
-		panic(http.ErrAbortHandler) // the client must not take what it has for all of it
-	}
-	return unwrapped(err)
+	return frontend.Download(w, r.WithContext(ctx), p.live, api.ReadPathRequest{Path: abs}, s.o.Logger.With("component", "e2b"))
 }
-
-var errHead = errors.New("only the head is wanted")
 
 // upload writes files.
 func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
@@ -205,7 +179,7 @@ func (p *place) write(ctx context.Context, id, name string, in io.Reader) (writt
 	if from.err != nil {
 		return written{}, cut(from.err)
 	}
-	return writtenOf(c.PathInfo), unwrapped(err)
+	return writtenOf(c.PathInfo), err
 }
 
 // source remembers why nothing more came.
@@ -225,7 +199,7 @@ func (s *source) Read(b []byte) (int, error) {
 
 // cut says that a body did not come as a whole.
 func cut(err error) error {
-	if p := (*wire.Problem)(nil); errors.As(err, &p) || missing(err) {
+	if describe(err).Status != http.StatusInternalServerError {
 		return err
 	}
 	return wire.Fail(http.StatusBadRequest, "the upload did not come as a whole, and nothing was changed by its last file: %s", err)
@@ -267,7 +241,7 @@ func (s *Server) compose(w http.ResponseWriter, r *http.Request) error {
 	go func() {
 		for _, abs := range sources {
 			if err := p.live.ReadPath(ctx, api.ReadPathRequest{Path: abs}, to); err != nil {
-				_ = to.CloseWithError(unwrapped(err))
+				_ = to.CloseWithError(err)
 				return
 			}
 		}
@@ -283,7 +257,7 @@ func (s *Server) compose(w http.ResponseWriter, r *http.Request) error {
 			continue
 		}
 		if _, err := p.live.RemovePath(ctx, api.RemovePathRequest{Path: abs, Origin: origin(id, "remove")}); err != nil && !missing(err) {
-			return unwrapped(err)
+			return err
 		}
 	}
 	wire.Answer(w, http.StatusOK, f)

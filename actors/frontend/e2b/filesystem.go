@@ -2,12 +2,10 @@ package e2b
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"net/http"
 	"path"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
@@ -88,20 +86,6 @@ func permissions(i api.PathInfo) string {
 	return m.String()
 }
 
-// unwrapped gives an error of a path its status.
-func unwrapped(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, fs.ErrInvalid), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENAMETOOLONG),
-		errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, syscall.EXDEV):
-		return wire.Fail(http.StatusBadRequest, "%s", err)
-	case errors.Is(err, syscall.EROFS):
-		return wire.Fail(http.StatusForbidden, "%s", err)
-	}
-	return err
-}
-
 // each makes a call about a path of one that takes an absolute one.
 func (p *place) each(message []byte, do func(m pathRequest, abs string) (any, error)) (any, error) {
 	var m pathRequest
@@ -112,8 +96,7 @@ func (p *place) each(message []byte, do func(m pathRequest, abs string) (any, er
 	if err != nil {
 		return nil, err
 	}
-	v, err := do(m, abs)
-	return v, unwrapped(err)
+	return do(m, abs)
 }
 
 // stat describes a path.

@@ -5,13 +5,10 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
-	"syscall"
 
-	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
-	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -47,39 +44,34 @@ func word(status int) string {
 // describe is what a client is told of an error.
 func describe(err error) *wire.Problem {
 	var (
-		p       *wire.Problem
-		large   *http.MaxBytesError
-		barrier *undolog.BarrierError
-		start   *hypervisor.StartError
-		field   *api.FieldError
+		p     *wire.Problem
+		large *http.MaxBytesError
 	)
 	switch {
 	case errors.As(err, &p):
 		return &wire.Problem{Status: p.Status, Message: frontend.Told(p.Message), Data: p.Data}
 	case errors.As(err, &large):
 		return wire.Fail(http.StatusRequestEntityTooLarge, "the request has more than %d bytes", large.Limit)
-	case errors.As(err, &barrier):
-		return wire.Fail(http.StatusConflict, "%s", frontend.Told(err.Error()))
-	case errors.As(err, &start), errors.As(err, &field):
-		return wire.Fail(http.StatusBadRequest, "%s", frontend.Told(err.Error()))
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return wire.Fail(http.StatusInsufficientStorage, "%s", frontend.Told(err.Error()))
 	case errors.Is(err, messages.ErrStopped), errors.Is(err, messages.ErrEnding), errors.Is(err, undolog.ErrClosed):
 		return wire.Fail(wire.StatusGone, "the sandbox does not run any more")
 	case errors.Is(err, context.Canceled):
 		return wire.Fail(wire.StatusGivenUp, "the call was given up")
 	}
-	status := http.StatusInternalServerError
-	if f, ok := frontend.FailureOf(err); ok {
-		status = statusOf(f.Code)
+	status := frontend.HTTPStatus(err)
+	if f, _ := frontend.FailureOf(err); gone(f.Code) {
+		status = wire.StatusGone
 	}
 	return wire.Fail(status, "%s", frontend.Told(err.Error()))
 }
 
+// gone tells whether a code of STDIO says that there is no session any more.
+func gone(code string) bool {
+	return code == "session_ended" || code == "session_reset" || code == "no_session"
+}
+
 // statusOf is the status for a code of STDIO.
 func statusOf(code string) int {
-	switch code {
-	case "session_ended", "session_reset", "no_session":
+	if gone(code) {
 		return wire.StatusGone
 	}
 	return frontend.CodeStatus(code)

@@ -67,7 +67,7 @@ func (p *place) watch(ctx context.Context, m watchRequest, ready func(), emit fu
 	}
 	i, err := p.live.StatPath(ctx, api.PathRequest{Path: abs})
 	if err != nil {
-		return unwrapped(err)
+		return err
 	}
 	if i.Type != api.PathDirectory && i.TargetType != api.PathDirectory {
 		return wire.Fail(http.StatusBadRequest, "%s is no directory", abs)
@@ -86,7 +86,7 @@ func (p *place) watch(ctx context.Context, m watchRequest, ready func(), emit fu
 		return emit(out)
 	}}
 	defer t.end()
-	return unwrapped(p.live.WatchPath(ctx, api.WatchPathRequest{Path: abs, Recursive: m.Recursive, Ready: ready}, t.event))
+	return p.live.WatchPath(ctx, api.WatchPathRequest{Path: abs, Recursive: m.Recursive, Ready: ready}, t.event)
 }
 
 // ownPrefix begins the names of files that a write of ours makes before they get their names.

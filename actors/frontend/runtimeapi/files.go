@@ -10,7 +10,6 @@ import (
 	"mime/multipart"
 	"net/http"
 	"path"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -57,22 +56,8 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, name string) e
 		return err
 	}
 	defer end()
-	begun := false
-	err = s.o.Live.ReadPath(ctx, api.ReadPathRequest{Path: abs, Within: s.home, Open: func(i api.PathInfo) error {
-		h := w.Header()
-		h.Set("Content-Type", "application/octet-stream")
-		h.Set("Content-Length", strconv.FormatInt(i.Size, 10))
-		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": frontend.Valid(path.Base(abs))}))
-		h.Set("Last-Modified", i.ModTime.UTC().Format(http.TimeFormat))
-		w.WriteHeader(http.StatusOK)
-		begun = true
-		return nil
-	}}, w)
-	switch {
-	case err != nil && begun:
-		s.o.Logger.Debug("a download was cut", "component", frontendName, "err", err)
-		panic(http.ErrAbortHandler) // the client must not take what it has for all of it
-	case is(err, fs.ErrNotExist, api.ErrNotRegular, syscall.EISDIR, syscall.ENOTDIR):
+	err = frontend.Download(w, r.WithContext(ctx), s.o.Live, api.ReadPathRequest{Path: abs, Within: s.home}, s.o.Logger.With("component", frontendName))
+	if is(err, fs.ErrNotExist, api.ErrNotRegular, syscall.EISDIR, syscall.ENOTDIR) {
 		return fail(http.StatusNotFound, "there is no such file")
 	}
 	return err

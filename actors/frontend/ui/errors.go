@@ -62,20 +62,7 @@ func describe(err error) (int, wireError) {
 	}
 	f, ok := frontend.FailureOf(err)
 	if !ok {
-		return http.StatusInternalServerError, wireError{Code: "failed", Message: err.Error()}
+		f.Code = "failed"
 	}
-	status := http.StatusConflict
-	switch f.Code {
-	case "no_such_step", "not_found", "unknown_directory", "unknown_safeguard":
-		status = http.StatusNotFound
-	case "invalid_field":
-		status = http.StatusBadRequest
-	case "session_ended", "unavailable", "undo_unavailable":
-		status = http.StatusServiceUnavailable
-	case "permission_denied", "read_only_directory", "denied":
-		status = http.StatusForbidden
-	case "internal", "damaged":
-		status = http.StatusInternalServerError
-	}
-	return status, wireError{Code: f.Code, Message: err.Error()}
+	return frontend.HTTPStatus(err), wireError{Code: f.Code, Message: err.Error()}
 }
