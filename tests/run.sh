@@ -89,21 +89,25 @@ default_signals="env --default-signal=HUP,INT,QUIT"
 $default_signals true 2>/dev/null || default_signals=
 # No DWARF, which nothing reads: a stack's lines are told without it, and linking is cheaper.
 gotests() { # PASS PACKAGES ARGUMENT...
-    local pass=$1 packages=$2
+    local pass=$1 packages=$2 cgo=0
     shift 2
+    [[ " $* " != *" -race "* ]] || cgo=1
     if [ -e "$tmp/late" ]; then
         tally check "[$pass] after $limit s (TEST_LIMIT)" false
         return
     fi
     # shellcheck disable=SC2086
-    $default_signals go test -json -count=1 -timeout=40m -ldflags=-w -p "$at_once" "$@" $packages 2>&1 | tally -pass "$pass" -allow-skip "$allow_skip" tests
+    CGO_ENABLED=$cgo $default_signals go test -json -count=1 -timeout=40m -ldflags=-w -p "$at_once" "$@" $packages 2>&1 | tally -pass "$pass" -allow-skip "$allow_skip" tests
 }
 # go-fuse's posixtest skips by itself what the disk's file system lacks, and fstat
 # of a removed directory, which no FUSE server without directory handles can answer.
 # Debian 12's cargo is older than the registries that tests/suite/devtools serves.
 allow_skip='backing filesystem does not support large xattrs|hanwen/go-fuse/issues/55|no cargo of 1.68 or newer'
 
-if ! go build -o "$tmp/" ./tests/cmd/tally ./tests/cmd/asuser ./tests/cmd/turns; then
+# All is compiled in one way, as "make build" does it: with another flag, or with cgo, all of it would be compiled once more, the library and all modules
+# included. Only the race detector needs cgo.
+export GOFLAGS="${GOFLAGS:+$GOFLAGS }-trimpath" CGO_ENABLED=0
+if ! go build -o "$tmp/" ./tests/cmd/tally ./tests/cmd/asuser ./tests/cmd/turns ./tests/cmd/typecheck; then
     echo "0 passed, 1 failed"
     exit 1
 fi
@@ -120,6 +124,12 @@ fuzz() { # TIME [MOST]: the targets in the directories on stdin; of more than MO
         printf '%s (%s)\0%s\0./%s\0' "$target" "$dir" "$target" "$dir"
     done | xargs -0 -r -n 3 -P "$(nproc)" sh -c '"$0" -state "$1" check "$3" tests/fuzz.sh "$4" "$5" "$2" </dev/null' \
         "$tmp/tally" "$tmp/state" "$1"
+}
+# light MOST: of the directories on stdin those whose tests are built of at most MOST packages. For a fuzz target all of them are compiled
+# once more, instrumented.
+light() {
+    sed 's|^|./|' | xargs -r go list -e -test -f '{{.ImportPath}} {{len .Deps}}' 2>/dev/null |
+        awk -v most="$1" -v module="$(go list -m)/" '$1 ~ /\.test$/ && $2 <= most { sub(module, "", $1); sub(/\.test$/, "", $1); print $1 }'
 }
 drawn() { # MOST (empty: all): lines, drawn by the commit's number
     local commit line
@@ -199,7 +209,7 @@ if [ "$mode" = quick ]; then
     exit
 fi
 
-tally check "build with fault injection" env CGO_ENABLED=0 go build -tags faults,embedguest -o bin/sandbox-faults ./cmd/sandbox
+tally check "build with fault injection" go build -tags faults,embedguest -o bin/sandbox-faults ./cmd/sandbox
 
 # As the program sets it for itself.
 export GOGC=${GOGC:-200}
@@ -222,11 +232,10 @@ static_checks() {
         echo "no golangci-lint here: .ci/run installs it"
         tally check "go vet" go vet -tags faults,cluster ./...
     fi
-    # Nobody runs what comes out, so it is not optimised.
+    # Nobody runs what a build would make. What it would refuse is found without it.
     for platform in darwin/arm64 windows/amd64 linux/arm64; do
-        tally check "build for $platform" env GOOS=${platform%/*} GOARCH=${platform#*/} CGO_ENABLED=0 go build "-gcflags=all=-N -l" ./...
+        tally check "types for $platform" "$tmp/typecheck" "$platform" ./...
     done
-    tally check "vet for darwin" env GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet "-gcflags=all=-N -l" ./...
 }
 
 # What virtual machines boot. It needs the network more than the processor.
@@ -265,7 +274,7 @@ compile() { # PACKAGES ARGUMENT...
     tally check "compile the tests${2:+ ${*:2}}" sh -c 'go list -export -deps -test "$@" >/dev/null' sh "${@:2}" $1
 }
 compile ./...
-[ -z "$race" ] || compile "$(packages "$driving|$racing|$alone")" "$race"
+[ -z "$race" ] || CGO_ENABLED=1 compile "$(packages "$driving|$racing|$alone")" "$race"
 compile "$faulty_packages ./tests/suite/crash/..." -tags faults
 
 half=$((($(nproc) + 1) / 2))
@@ -378,7 +387,7 @@ else
     all_directories >"$tmp/changed"
 fi
 # A commit that moves many packages changes nearly all of them: a moment each would be minutes.
-[ -e "$tmp/late" ] || fuzz 3s 6 <"$tmp/changed"
+[ -e "$tmp/late" ] || fuzz 3s 6 < <(light 300 <"$tmp/changed")
 
 say "result"
 awk -v before="$worked_before" '{ split(before, b); if ($2 > b[2]) printf "the processors worked %d %% of the time\n", 100 * ($1 - b[1]) / ($2 - b[2]) }' < <(worked)

@@ -190,6 +190,11 @@ func Inert(s string) string {
 	return b.String()
 }
 
+// Unmarked is a text in which nothing is markup (XML, or the backslashes that some programs expand): what would be is written with a character that looks like it.
+func Unmarked(s string) string {
+	return strings.NewReplacer("<", "‹", ">", "›", "&", "＆", `\`, "＼").Replace(s)
+}
+
 // Clip shortens a text to n characters, of which the last stands for what is left out.
 func Clip(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {

@@ -77,12 +77,16 @@ func TestMessage(t *testing.T) {
 
 // FuzzPrintable says what always holds, whatever a program has chosen.
 func FuzzPrintable(f *testing.F) {
-	for _, s := range []string{"", "a", "\x1b[31m", "\u202e", "\xff", "a\u0300\u0300\u0300\u0300\u0300\u0300", strings.Repeat("é", 600), strings.Repeat("\xc3", 4096), "\"\\", "\ufffd", " \u2800"} {
+	for _, s := range []string{"", "a", "\x1b[31m", "\u202e", "\xff", "a\u0300\u0300\u0300\u0300\u0300\u0300", strings.Repeat("é", 600), strings.Repeat("\xc3", 4096), "\"\\", "\ufffd", " \u2800", "<b>&lt;\\x3c"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
+		unmarked := texts.Unmarked(texts.Line(s))
+		if strings.ContainsAny(unmarked, "<>&\\") {
+			t.Errorf("Unmarked(%q): %q", s, unmarked)
+		}
 		for what, got := range map[string]string{
-			"Name": texts.Name(s), "Quoted": texts.Quoted(s), "Line": texts.Line(s), "Inert": texts.Inert(s), "Lines": strings.Join(texts.Lines(s), ""),
+			"Name": texts.Name(s), "Quoted": texts.Quoted(s), "Line": texts.Line(s), "Inert": texts.Inert(s), "Lines": strings.Join(texts.Lines(s), ""), "Unmarked": unmarked,
 			"Message": strings.NewReplacer("\n", "", "\t", "").Replace(texts.Message(s, texts.Most)),
 		} {
 			if !utf8.ValidString(got) {

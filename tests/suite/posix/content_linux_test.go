@@ -156,7 +156,7 @@ var contentCases = []testCase{
 			r.see("content", string(b))
 			var st unix.Stat_t
 			r.err("fstat", unix.Fstat(fd, &st))
-			r.see("links, size, mode", []uint64{st.Nlink, uint64(st.Size), uint64(st.Mode)})
+			r.see("links, size, mode", []uint64{uint64(st.Nlink), uint64(st.Size), uint64(st.Mode)})
 			again, err := os.Open("/proc/self/fd/" + itoa(fd))
 			if r.err("reopen", err) {
 				b, err := io.ReadAll(again)

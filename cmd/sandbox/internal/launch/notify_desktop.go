@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os/exec"
-	"strings"
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
@@ -122,8 +121,7 @@ func body(p api.Pending) string {
 	if len(p.Callers) > 0 {
 		text = texts.Name(p.Callers[0].Name) + ": " + text
 	}
-	text = strings.NewReplacer("<", "‹", ">", "›", "&", "＆", `\`, "＼").Replace(texts.Clip(text, maxBody))
-	return text + "\nDecide with: sandbox approvals"
+	return texts.Unmarked(texts.Clip(text, maxBody)) + "\nDecide with: sandbox approvals"
 }
 
 // tell shows a notification.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/fsbridge/texts"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
@@ -137,20 +136,4 @@ func TestNoNotification(t *testing.T) {
 	if _, err := os.Stat(out); err == nil {
 		t.Error("it ran")
 	}
-}
-
-func FuzzBody(f *testing.F) {
-	f.Add("<b>", "\\x3c")
-	f.Add("\x1b", "&lt;")
-	f.Fuzz(func(t *testing.T, message, name string) {
-		text := body(api.Pending{Message: message, Callers: []api.Process{{Name: name}}})
-		if strings.ContainsAny(text, "<>&\\") || strings.Count(text, "\n") != 1 {
-			t.Errorf("%q, %q: %q", message, name, text)
-		}
-		for _, r := range text {
-			if r != '\n' && !texts.Clean(r) {
-				t.Errorf("%U", r)
-			}
-		}
-	})
 }
