@@ -12,14 +12,14 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // damagedLog is a folder with two steps, closed, and what it was like before and after the second.
 type damagedLog struct {
 	*world
-	before, after undologtest.Tree
+	before, after *treesnap.Snapshot
 }
 
 func newDamagedLog(t *testing.T, packed bool) *damagedLog {
@@ -142,7 +142,7 @@ func TestU14CutBetweenRecords(t *testing.T) {
 	if _, err := w.log.Undo(t.Context(), UndoOptions{}); !errors.Is(err, ErrDamaged) {
 		t.Fatalf("undo of a cut journal: %v", err)
 	}
-	undologtest.Same(t, "refused", w.after, w.snapshot())
+	treesnap.Same(t, "refused", w.after, w.snapshot())
 }
 
 // TestU14DamagedPast changes what the log has of files, and then wants to see the past or to have it back: what is
@@ -192,7 +192,7 @@ func TestU14DamagedPast(t *testing.T) {
 			if _, err := w.log.Restore(t.Context(), RestoreOptions{Path: c.path, Step: 2, Force: force}); !errors.Is(err, ErrDamaged) {
 				t.Errorf("%s: restore, force %v: %v", name, force, err)
 			}
-			undologtest.Same(t, name, w.after, w.snapshot())
+			treesnap.Same(t, name, w.after, w.snapshot())
 		}
 		w.close()
 	}
@@ -208,7 +208,7 @@ func tryDamage(t *testing.T, packed bool, file string, damage func(p string) err
 		w.ok(damage(p))
 		if edit {
 			w.ok(os.WriteFile(filepath.Join(w.base, "work", "f"), []byte("mine"), 0o644))
-			w.after = undologtest.Snapshot(t, w.base+"/work")
+			w.after = treesnap.MustTake(t, w.base+"/work")
 		}
 		if why := w.outcome(edit); why != "" {
 			t.Errorf("packed %v, %s at %d, edit %v: %s", packed, file, at, edit, why)
@@ -232,17 +232,17 @@ func (w *damagedLog) outcome(edit bool) string {
 	if err == nil {
 		res, err = log.Undo(w.t.(*testing.T).Context(), UndoOptions{Count: 1})
 	}
-	now := undologtest.Snapshot(w.t, w.base+"/work")
+	now := treesnap.MustTake(w.t, w.base+"/work")
 	if err != nil {
-		if diff := undologtest.Differences(w.after, now); len(diff) > 0 {
+		if diff := treesnap.Different(w.after, now); len(diff) > 0 {
 			return "refused (" + err.Error() + "), but changed " + strings.Join(diff, "; ")
 		}
 		return w.forced(err, edit)
 	}
-	if edit && !errors.Is(err, ErrDamaged) && now["./f"] != w.after["./f"] {
+	if edit && !errors.Is(err, ErrDamaged) && now.Line("f") != w.after.Line("f") {
 		return "the edit was overwritten"
 	}
-	if diff := undologtest.Differences(w.before, now); len(diff) > 0 {
+	if diff := treesnap.Different(w.before, now); len(diff) > 0 {
 		return fmt.Sprintf("not exact: %s; steps %+v, left %+v, warnings %q", strings.Join(diff, "; "), res.Steps, res.Left, res.Warnings)
 	}
 	return ""
@@ -260,21 +260,14 @@ func (w *damagedLog) forced(refused error, edit bool) string {
 		}
 		return ""
 	}
-	now := undologtest.Snapshot(w.t, w.base+"/work")
-	if diff := undologtest.Differences(w.before, now); len(diff) > 0 && len(res.Warnings) == 0 {
+	now := treesnap.MustTake(w.t, w.base+"/work")
+	if diff := treesnap.Different(w.before, now); len(diff) > 0 && len(res.Warnings) == 0 {
 		return "by force, not exact, and not said: " + strings.Join(diff, "; ")
 	}
-	for path, is := range now {
-		if sum := sumOf(is); sum != "" && sum != sumOf(w.before[path]) && sum != sumOf(w.after[path]) {
-			return "by force, damaged content was put back: " + path + " " + is
+	for path, is := range now.Entries {
+		if is.Hash != "" && is.Hash != w.before.Entries[path].Hash && is.Hash != w.after.Entries[path].Hash {
+			return "by force, damaged content was put back: " + now.Line(path)
 		}
 	}
 	return ""
-}
-
-// sumOf is the part of a line of a snapshot that tells the content.
-func sumOf(line string) string {
-	_, sum, _ := strings.Cut(line, " sum ")
-	sum, _, _ = strings.Cut(sum, " ")
-	return sum
 }

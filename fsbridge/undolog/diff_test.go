@@ -17,6 +17,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/past"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestDiffOfStep: every kind of change, and git can apply it.
@@ -131,7 +132,7 @@ func gitApply(t *testing.T, dir string, patch []byte) {
 }
 
 // diffContents compares files and symlinks, as git knows them.
-func diffContents(t *testing.T, want, got string) (out []string) {
+func diffContents(t *testing.T, want, got string) string {
 	t.Helper()
 	list := func(root string) map[string]string {
 		m := map[string]string{}
@@ -157,7 +158,7 @@ func diffContents(t *testing.T, want, got string) (out []string) {
 		}
 		return m
 	}
-	return undologtest.Differences(list(want), list(got))
+	return cmp.Diff(list(want), list(got))
 }
 
 // TestDiffBetweenSteps: an older step is compared with what the next steps

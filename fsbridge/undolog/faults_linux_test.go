@@ -12,6 +12,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // TestCR02 fails the write of a preimage: the operation fails, and nothing of
@@ -29,7 +30,7 @@ func TestCR02PreimageWriteFails(t *testing.T) {
 	if !errors.Is(err, unix.EIO) {
 		t.Fatalf("write: %v", err)
 	}
-	undologtest.Same(t, "after the failure", between, w.snapshot())
+	treesnap.Same(t, "after the failure", between, w.snapshot())
 	w.ok(w.write("a", 0, "two"))
 	w.commit()
 	w.undo(1)
@@ -54,7 +55,7 @@ func TestCR03StepPromotionFails(t *testing.T) {
 	if r := recovered(t, w); r == nil || r.StepID != 2 {
 		t.Fatalf("%+v", r)
 	}
-	undologtest.Same(t, "recovered", before, w.snapshot())
+	treesnap.Same(t, "recovered", before, w.snapshot())
 }
 
 // TestFailedUndo fails an undo in the middle; asking again finishes it, and
@@ -67,7 +68,7 @@ func TestFailedUndoIsFinished(t *testing.T) {
 		w.step(func() { eventful(w) })
 		failUndo(t, w, point)
 		w.undo(1)
-		undologtest.Same(t, point, before, w.snapshot())
+		treesnap.Same(t, point, before, w.snapshot())
 		w.close()
 	}
 }
@@ -102,7 +103,7 @@ func TestInterruptedUndoIsKept(t *testing.T) {
 		if r := recovered(t, w); r == nil || !r.CompletedRollback {
 			t.Fatalf("%s: %+v", point, r)
 		}
-		undologtest.Same(t, point, before, w.snapshot())
+		treesnap.Same(t, point, before, w.snapshot())
 		w.close()
 	}
 }
@@ -139,7 +140,7 @@ func TestInterruptedUndoIsTold(t *testing.T) {
 			if _, err := w.log.Restore(ctx, RestoreOptions{Path: "none", Step: 1, DryRun: true}); !errors.Is(err, ErrBusy) {
 				t.Errorf("%s: restore as a trial: %v", point, err)
 			}
-			undologtest.Same(t, point+": a trial", between, w.snapshot())
+			treesnap.Same(t, point+": a trial", between, w.snapshot())
 			if res, err := next(w.log); res == nil || !res.Changes.All {
 				t.Errorf("%s, %s: %+v, %v", point, what, res, err)
 			}

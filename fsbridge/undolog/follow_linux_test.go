@@ -13,6 +13,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // removedAndBack is a session whose newest step made a tree: what a later step
@@ -164,11 +165,11 @@ func TestFollowedModes(t *testing.T) {
 		}
 	})
 	w.undo(1)
-	undologtest.Same(t, "undone", before, w.snapshot())
+	treesnap.Same(t, "undone", before, w.snapshot())
 	w.redo(1)
 	if _, err := w.log.GC(t.Context(), GCOptions{CompressAll: true}); err != nil {
 		t.Fatal(err)
 	}
 	w.undo(1)
-	undologtest.Same(t, "unpacked", before, w.snapshot())
+	treesnap.Same(t, "unpacked", before, w.snapshot())
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // An undo or a redo by force meets a file that somebody has edited. It leaves what was there before the step, or the edit, which it names then; never
@@ -99,10 +99,10 @@ func overEdit(t *testing.T, w *world, at string, right func(got, theirs string, 
 	}
 	undone := w.snapshot()
 	w.redo(1)
-	undologtest.Same(t, "redone", edited, w.snapshot())
+	treesnap.Same(t, "redone", edited, w.snapshot())
 	_, err = w.log.Undo(t.Context(), UndoOptions{Force: true})
 	w.ok(err)
-	undologtest.Same(t, "undone again", undone, w.snapshot())
+	treesnap.Same(t, "undone again", undone, w.snapshot())
 }
 
 // Where edits only make warnings, an undo mixes nothing, either.
@@ -145,6 +145,6 @@ func TestU1EditStaysAsked(t *testing.T) {
 		before := w.snapshot()
 		_, err = w.log.Undo(t.Context(), UndoOptions{})
 		expectBarrier(t, err)
-		undologtest.Same(t, "refused", before, w.snapshot())
+		treesnap.Same(t, "refused", before, w.snapshot())
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // TestUI18CountEviction: the oldest steps go when there are too many, with a
@@ -47,7 +48,7 @@ func TestUI18CountEviction(t *testing.T) {
 	if _, err := s.l.Undo(context.Background(), UndoOptions{Count: 3}); err != nil {
 		t.Fatal(err)
 	}
-	if got := undologtest.Snapshot(t, s.work); len(got) != 3 {
+	if got := treesnap.MustTake(t, s.work); len(got.Entries) != 3 {
 		t.Errorf("after undoing what is kept: %v", got)
 	}
 }
@@ -174,7 +175,7 @@ func TestBackgroundCompression(t *testing.T) {
 	for i := range 3 {
 		s.outside(fmt.Sprint("f", i), strings.Repeat(fmt.Sprint(i), 100<<10))
 	}
-	want := undologtest.Snapshot(t, s.work)
+	want := treesnap.MustTake(t, s.work)
 	for i := range 3 {
 		s.step(func(a *undologtest.Applier) error { return a.Unlink(fmt.Sprint("f", i)) })
 	}
@@ -191,7 +192,7 @@ func TestBackgroundCompression(t *testing.T) {
 	if _, err := s.l.Undo(context.Background(), UndoOptions{Count: 3}); err != nil {
 		t.Fatal(err)
 	}
-	undologtest.Same(t, "tree", want, undologtest.Snapshot(t, s.work))
+	treesnap.Same(t, "tree", want, treesnap.MustTake(t, s.work))
 }
 
 // wait waits for the end of what the worker does.
@@ -225,11 +226,11 @@ func TestUL07MissingPreimage(t *testing.T) {
 			if _, err := s.l.Undo(ctx, UndoOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			before := undologtest.Snapshot(t, s.work)
+			before := treesnap.MustTake(t, s.work)
 			if _, err := s.l.Undo(ctx, UndoOptions{}); !errors.Is(err, ErrDamaged) {
 				t.Errorf("undo without the preimage: %v", err)
 			}
-			undologtest.Same(t, "tree", before, undologtest.Snapshot(t, s.work))
+			treesnap.Same(t, "tree", before, treesnap.MustTake(t, s.work))
 		})
 	}
 }
@@ -240,7 +241,7 @@ func TestPackedAfterGrowth(t *testing.T) {
 	ctx := context.Background()
 	s := newSession(t, nil)
 	s.outside("f", strings.Repeat("x", 1<<20)) // not captured as a whole
-	before := undologtest.Snapshot(t, s.work)
+	before := treesnap.MustTake(t, s.work)
 	s.step(func(a *undologtest.Applier) error {
 		return errors.Join(a.WriteAt("f", []byte("more"), 2<<20), a.Unlink("f"))
 	})
@@ -250,7 +251,7 @@ func TestPackedAfterGrowth(t *testing.T) {
 	if _, err := s.l.Undo(ctx, UndoOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	undologtest.Same(t, "tree", before, undologtest.Snapshot(t, s.work))
+	treesnap.Same(t, "tree", before, treesnap.MustTake(t, s.work))
 }
 
 // TestUL08FlippedPack: a flipped byte in a step's pack is found before

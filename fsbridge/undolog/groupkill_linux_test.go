@@ -17,14 +17,14 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 const groupKillVar = "UNDOLOG_GROUP_KILL" // base|undo or redo|fault
 
 // threeSteps makes a step and a group of three, and returns the folder before and after
 // the group.
-func threeSteps(w *world) (before, after undologtest.Tree) {
+func threeSteps(w *world) (before, after *treesnap.Snapshot) {
 	w.step(func() { uneventful(w) })
 	before = w.snapshot()
 	w.grouped(2, func() { w.ok(w.write("edit", 2, "ED")); w.ok(rmtree(w, "tree")) })
@@ -106,9 +106,9 @@ func groupKilled(t *testing.T, base string, kind taskKind, fault string) bool {
 	case !pending: // it had not begun, or was over: the limit held at once
 		return killed
 	case st.Steps == 4 && st.Redoable == 0:
-		undologtest.Same(t, what, s.After, w.snapshot())
+		treesnap.Same(t, what, s.After, w.snapshot())
 	case st.Steps == 1 && st.Redoable == 3:
-		undologtest.Same(t, what, s.Before, w.snapshot())
+		treesnap.Same(t, what, s.Before, w.snapshot())
 	default:
 		t.Fatalf("in part: %s", what)
 	}
@@ -257,7 +257,7 @@ func TestGroupTakenBack(t *testing.T) {
 		if st := w.log.Status(); st.Steps != steps || w.log.rollingBack() {
 			t.Errorf("%s: %+v", kind, st)
 		}
-		undologtest.Same(t, string(kind), want, w.snapshot())
+		treesnap.Same(t, string(kind), want, w.snapshot())
 		if _, err := w.travelGroup(kind, UndoOptions{Group: NewestGroup}); err != nil {
 			t.Errorf("%s again: %v", kind, err)
 		}

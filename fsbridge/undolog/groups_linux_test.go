@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // grouped runs f in a step of a group, which only its end knows.
@@ -45,7 +45,7 @@ func TestGroupRefusals(t *testing.T) {
 		if _, err := w.travelGroup(taskUndo, o); !errors.Is(err, want) || !strings.Contains(err.Error(), text) {
 			t.Errorf("%+v: %v", o, err)
 		}
-		undologtest.Same(t, "refused", before, w.snapshot())
+		treesnap.Same(t, "refused", before, w.snapshot())
 	}
 	refused(UndoOptions{Group: NewestGroup}, ErrNothing, "nothing to undo")
 	w.step(func() { w.ok(w.create("alone", "")) })
@@ -84,7 +84,7 @@ func TestGroupBeganAnew(t *testing.T) {
 	if res, err := w.travelGroup(taskUndo, UndoOptions{Group: 7}); err != nil || len(res.Steps) != 2 {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	undologtest.Same(t, "undone", want, w.snapshot())
+	treesnap.Same(t, "undone", want, w.snapshot())
 }
 
 // What a group's undo cannot do it does not begin: an edit from outside at the file of its
@@ -112,7 +112,7 @@ func TestGroupBarrier(t *testing.T) {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	res, err = w.travelGroup(taskUndo, UndoOptions{Group: 1, Force: true})
-	if err != nil || len(res.Steps) != 3 || len(res.Warnings) == 0 || len(w.snapshot()) != 1 {
+	if err != nil || len(res.Steps) != 3 || len(res.Warnings) == 0 || len(w.snapshot().Entries) != 1 {
 		t.Fatalf("%+v, %v", res, err)
 	}
 }
@@ -126,7 +126,7 @@ func TestModelGroups(t *testing.T) {
 		defer removeForTest(base + "/undo")
 		w := newWorld(t, base, Options{Settings: Settings{Limits: Limits{StepCount: -1}}})
 		defer func() { w.close() }()
-		m := groupModel{snaps: []undologtest.Tree{w.snapshot()}}
+		m := groupModel{snaps: []*treesnap.Snapshot{w.snapshot()}}
 		for range rapid.IntRange(1, 14).Draw(t, "turns") {
 			m.turn(t, w)
 		}
@@ -134,9 +134,9 @@ func TestModelGroups(t *testing.T) {
 }
 
 type groupModel struct {
-	groups []StepID           // of the steps, undone ones too
-	snaps  []undologtest.Tree // before each step, and after the last one
-	at     int                // steps that are done
+	groups []StepID             // of the steps, undone ones too
+	snaps  []*treesnap.Snapshot // before each step, and after the last one
+	at     int                  // steps that are done
 	newest StepID
 }
 
@@ -178,7 +178,7 @@ func (m *groupModel) turn(t *rapid.T, w *world) {
 	if got := len(w.log.stepEntries()); got != m.at {
 		t.Fatalf("%d steps are done, want %d", got, m.at)
 	}
-	undologtest.Same(t, "", m.snaps[m.at], w.snapshot())
+	treesnap.Same(t, "", m.snaps[m.at], w.snapshot())
 }
 
 func (m *groupModel) travel(t *rapid.T, w *world, kind taskKind) {

@@ -3,7 +3,7 @@ package undolog
 import (
 	"testing"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // A file that a step changes and then removes by one of its names lives on by
@@ -29,9 +29,9 @@ func TestRemovedNameOfChangedFile(t *testing.T) {
 			after := w.snapshot()
 			for range 3 {
 				w.undo(1)
-				undologtest.Same(t, "undone", before, w.snapshot())
+				treesnap.Same(t, "undone", before, w.snapshot())
 				w.redo(1)
-				undologtest.Same(t, "redone", after, w.snapshot())
+				treesnap.Same(t, "redone", after, w.snapshot())
 			}
 		}
 		t.Run(name, func(t *testing.T) {
@@ -64,9 +64,9 @@ func TestNameThatStays(t *testing.T) {
 		after := w.snapshot()
 		for range 3 {
 			w.undo(1)
-			undologtest.Same(t, "undone", before, w.snapshot())
+			treesnap.Same(t, "undone", before, w.snapshot())
 			w.redo(1)
-			undologtest.Same(t, "redone", after, w.snapshot())
+			treesnap.Same(t, "redone", after, w.snapshot())
 		}
 	}
 	bothPlaces(t, check)
@@ -97,7 +97,7 @@ func TestLinkedFileIsNotNew(t *testing.T) {
 	})
 	after := w.snapshot()
 	w.undo(1)
-	undologtest.Same(t, "undone", before, w.snapshot())
+	treesnap.Same(t, "undone", before, w.snapshot())
 	w.redo(1)
-	undologtest.Same(t, "redone", after, w.snapshot())
+	treesnap.Same(t, "redone", after, w.snapshot())
 }

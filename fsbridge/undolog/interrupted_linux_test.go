@@ -14,12 +14,12 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // halfStep is a folder with a second step under way. It has written to f and keep, removed a/notes, made n/n, renamed old
 // to new; it has left g alone. first and second do more in the two steps.
-func halfStep(t *testing.T, first, second func(w *world)) (w *world, before undologtest.Tree) {
+func halfStep(t *testing.T, first, second func(w *world)) (w *world, before *treesnap.Snapshot) {
 	w = newWorld(t, testDir(t), Options{})
 	t.Cleanup(w.close)
 	w.step(func() {
@@ -44,7 +44,7 @@ func halfStep(t *testing.T, first, second func(w *world)) (w *world, before undo
 }
 
 // killedStep is [halfStep] whose second step was killed in the middle.
-func killedStep(t *testing.T, looks bool) (w *world, before undologtest.Tree) {
+func killedStep(t *testing.T, looks bool) (w *world, before *treesnap.Snapshot) {
 	w, before = halfStep(t, func(*world) {}, func(*world) {})
 	w.opts.Looks = looks
 	crashed(w)
@@ -86,7 +86,7 @@ func TestU1LookingChangesNothing(t *testing.T) {
 	w.later()
 	w.outside("f", "mine")
 	w.outside("n/mine", "mine")
-	folder, log := w.snapshot(), undologtest.Snapshot(t, w.base+"/undo")
+	folder, log := w.snapshot(), treesnap.MustTake(t, w.base+"/undo")
 	ctx := context.Background()
 
 	h, err := w.log.History()
@@ -124,8 +124,8 @@ func TestU1LookingChangesNothing(t *testing.T) {
 	if _, err := w.log.Redo(ctx, UndoOptions{DryRun: true}); !errors.Is(err, ErrNoRedo) {
 		t.Fatal(err)
 	}
-	undologtest.Same(t, "folder", folder, w.snapshot())
-	undologtest.Same(t, "log", log, undologtest.Snapshot(t, w.base+"/undo"))
+	treesnap.Same(t, "folder", folder, w.snapshot())
+	treesnap.Same(t, "log", log, treesnap.MustTake(t, w.base+"/undo"))
 
 	if _, err := w.log.Restore(ctx, RestoreOptions{Path: "a", Step: 2, DryRun: true}); err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestU1LookingChangesNothing(t *testing.T) {
 	if _, err := w.log.GC(ctx, GCOptions{CompressAll: true}); err != nil {
 		t.Fatal(err)
 	}
-	undologtest.Same(t, "folder after gc", folder, w.snapshot())
+	treesnap.Same(t, "folder after gc", folder, w.snapshot())
 	if i := w.log.Status().Interrupted; i == nil {
 		t.Fatal("the step was taken up")
 	}
@@ -148,11 +148,11 @@ func TestU1RecoveryCanBeRedone(t *testing.T) {
 	if r == nil || r.Kept || r.Restored == 0 || r.Command != "" && r.StepID != 2 {
 		t.Fatalf("%+v", r)
 	}
-	undologtest.Same(t, "recovered", before, w.snapshot())
+	treesnap.Same(t, "recovered", before, w.snapshot())
 	w.redo(1)
-	undologtest.Same(t, "redone", killed, w.snapshot())
+	treesnap.Same(t, "redone", killed, w.snapshot())
 	w.undo(1)
-	undologtest.Same(t, "undone", before, w.snapshot())
+	treesnap.Same(t, "undone", before, w.snapshot())
 	w.redo(1)
 	w.undo(2)
 }
@@ -191,7 +191,7 @@ func TestU1EditsAfterKill(t *testing.T) {
 			if r == nil || !r.Kept || !slices.Contains(r.Edited, path) {
 				t.Fatalf("%+v, want %q", r, path)
 			}
-			undologtest.Same(t, "kept", now, w.snapshot())
+			treesnap.Same(t, "kept", now, w.snapshot())
 			if r := recovered(t, w); r != nil {
 				t.Fatalf("again: %+v", r)
 			}
@@ -201,14 +201,14 @@ func TestU1EditsAfterKill(t *testing.T) {
 			if _, err := w.log.Undo(context.Background(), UndoOptions{}); !errors.As(err, &barrier) || !slices.Contains(barrier.Barriers[0].Paths, path) {
 				t.Fatalf("undo: %v, want a barrier at %q", err, path)
 			}
-			undologtest.Same(t, "refused", now, w.snapshot())
+			treesnap.Same(t, "refused", now, w.snapshot())
 			if _, err := w.log.Undo(context.Background(), UndoOptions{Force: true}); err != nil {
 				t.Fatal(err)
 			}
 			w.Forget()
-			undologtest.Same(t, "forced", before, w.snapshot())
+			treesnap.Same(t, "forced", before, w.snapshot())
 			w.redo(1)
-			undologtest.Same(t, "redone", now, w.snapshot())
+			treesnap.Same(t, "redone", now, w.snapshot())
 		})
 	}
 }
@@ -223,8 +223,8 @@ func TestU1EditsBeside(t *testing.T) {
 	if r := recovered(t, w); r == nil || r.Kept {
 		t.Fatalf("%+v", r)
 	}
-	if now := w.snapshot(); now["f"] != before["f"] {
-		t.Fatalf("f is %s", now["f"])
+	if now := w.snapshot(); now.Line("f") != before.Line("f") {
+		t.Fatalf("f is %s", now.Line("f"))
 	}
 	for path, want := range map[string]string{"g": "mine", "a/other": "mine"} {
 		if b, err := os.ReadFile(filepath.Join(w.base, "work", path)); err != nil || string(b) != want {
@@ -243,9 +243,9 @@ func TestU1UndoTakesUp(t *testing.T) {
 	if len(res.Steps) != 1 || res.Steps[0].StepID != 2 || res.PathCount == 0 {
 		t.Fatalf("%+v", res)
 	}
-	undologtest.Same(t, "undone", before, w.snapshot())
+	treesnap.Same(t, "undone", before, w.snapshot())
 	w.redo(1)
-	undologtest.Same(t, "redone", killed, w.snapshot())
+	treesnap.Same(t, "redone", killed, w.snapshot())
 
 	w, before = killedStep(t, true)
 	killed = w.snapshot()
@@ -255,12 +255,12 @@ func TestU1UndoTakesUp(t *testing.T) {
 	if len(res.Steps) != 1 || res.Steps[0].StepID != 2 {
 		t.Fatalf("%+v", res)
 	}
-	undologtest.Same(t, "kept", killed, w.snapshot())
+	treesnap.Same(t, "kept", killed, w.snapshot())
 	if h, err := w.log.History(); err != nil || len(h) != 2 || h[0].Status != "interrupted" {
 		t.Fatalf("%+v, %v", h, err)
 	}
 	w.undo(1)
-	undologtest.Same(t, "undone", before, w.snapshot())
+	treesnap.Same(t, "undone", before, w.snapshot())
 }
 
 // TestU1NoSignOfLife takes up a step of which nothing tells when it was killed: what is not sure to be
@@ -274,5 +274,5 @@ func TestU1NoSignOfLife(t *testing.T) {
 	if r := recovered(t, w); r == nil || !r.Kept || len(r.Edited) == 0 {
 		t.Fatalf("%+v", r)
 	}
-	undologtest.Same(t, "kept", now, w.snapshot())
+	treesnap.Same(t, "kept", now, w.snapshot())
 }

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 const killVar = "UNDOLOG_KILL_TEST" // base|undo directory, if it is not there|mode|fault
@@ -65,7 +65,7 @@ func uneventful(w *world) {
 	w.ok(w.fifo("pipe"))
 }
 
-type killSnaps struct{ Before, After map[string]string }
+type killSnaps struct{ Before, After *treesnap.Snapshot }
 
 // TestKillHelper is the process that is killed.
 func TestKillHelper(t *testing.T) {
@@ -231,21 +231,21 @@ func killOnce(t *testing.T, base, undo, mode, fault string) (killed bool) {
 		if st.Steps != 1 || st.Redoable != 1 {
 			t.Fatalf("%s: %+v", what, st)
 		}
-		undologtest.Same(t, what, s.Before, w.snapshot())
+		treesnap.Same(t, what, s.Before, w.snapshot())
 	}
 	if st.Steps+st.Redoable != 2 || st.Steps < 1 {
 		h, err := w.log.History()
 		t.Fatalf("%s: %+v: %+v %v", what, st, h, err)
 	}
 	if st.Steps == 2 {
-		undologtest.Same(t, what+": as after the step", s.After, w.snapshot())
+		treesnap.Same(t, what+": as after the step", s.After, w.snapshot())
 		w.undo(1)
 	}
-	undologtest.Same(t, what+": undone", s.Before, w.snapshot())
+	treesnap.Same(t, what+": undone", s.Before, w.snapshot())
 	w.redo(1)
-	undologtest.Same(t, what+": done again", s.After, w.snapshot())
+	treesnap.Same(t, what+": done again", s.After, w.snapshot())
 	w.undo(2)
-	if got := w.snapshot(); len(got) != 1 {
+	if got := w.snapshot(); len(got.Entries) != 1 {
 		t.Fatalf("%s: left: %v", what, got)
 	}
 	return killed

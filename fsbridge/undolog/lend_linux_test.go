@@ -114,7 +114,7 @@ func TestKilledWhileLent(t *testing.T) {
 					t.Errorf("%s, undone:\nwant %v\ngot  %v", what, before, got)
 				}
 				w.undo(2)
-				if got := w.snapshot(); len(got) != 1 {
+				if got := w.snapshot(); len(got.Entries) != 1 {
 					t.Fatalf("%s: left: %v", what, got)
 				}
 				w.close()

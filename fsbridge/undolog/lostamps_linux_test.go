@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // frameEnds are where the frames of a stamps file end.
@@ -62,13 +62,13 @@ func loseStamps(t *testing.T, damage func([]byte) []byte, edited string) {
 	if edited == "undone" {
 		_, err := w.log.Redo(t.Context(), UndoOptions{Count: 1})
 		expectBarrier(t, err)
-		undologtest.Same(t, "refused", before, w.snapshot())
+		treesnap.Same(t, "refused", before, w.snapshot())
 		return
 	}
 	_, err = w.log.Undo(t.Context(), UndoOptions{Count: 1})
 	if edited == "new" || edited == "both" {
 		expectBarrier(t, err)
-		undologtest.Same(t, "refused", before, w.snapshot())
+		treesnap.Same(t, "refused", before, w.snapshot())
 		return
 	}
 	w.ok(err)
@@ -76,14 +76,14 @@ func loseStamps(t *testing.T, damage func([]byte) []byte, edited string) {
 	_, err = w.log.Undo(t.Context(), UndoOptions{Count: 1})
 	if edited == "old" {
 		expectBarrier(t, err)
-		undologtest.Same(t, "refused", before, w.snapshot())
+		treesnap.Same(t, "refused", before, w.snapshot())
 	}
 	if err != nil { // nobody can tell
 		expectBarrier(t, err)
 		_, err = w.log.Undo(t.Context(), UndoOptions{Count: 1, Force: true})
 		w.ok(err)
 	}
-	if left := w.snapshot(); len(left) != 1 {
+	if left := w.snapshot(); len(left.Entries) != 1 {
 		t.Errorf("left: %v", left)
 	}
 }
@@ -108,5 +108,5 @@ func TestU14RestoredIsStamped(t *testing.T) {
 	w.ok(w.log.Close())
 	w.openLog()
 	w.undo(2)
-	undologtest.Same(t, "undone", before, w.snapshot())
+	treesnap.Same(t, "undone", before, w.snapshot())
 }

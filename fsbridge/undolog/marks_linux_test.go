@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // A mark leads back to where it was set, and forward again; it survives a restart, and
@@ -42,15 +42,15 @@ func TestMarks(t *testing.T) {
 	if _, err := w.travelGroup(taskUndo, UndoOptions{To: "one"}); err != nil {
 		t.Fatal(err)
 	}
-	undologtest.Same(t, "at one", one, w.snapshot())
+	treesnap.Same(t, "at one", one, w.snapshot())
 	w.undo(1)
 	fails(taskUndo, "one", "'sandbox redo --to one'")
 	if _, err := w.travelGroup(taskRedo, UndoOptions{To: "one"}); err != nil {
 		t.Fatal(err)
 	}
-	undologtest.Same(t, "at one again", one, w.snapshot())
+	treesnap.Same(t, "at one again", one, w.snapshot())
 	w.redo(2)
-	undologtest.Same(t, "done again", three, w.snapshot())
+	treesnap.Same(t, "done again", three, w.snapshot())
 	w.step(func() { w.ok(w.create("c", "3")) }) // pushes the first step out
 	fails(taskUndo, "empty", "pushed out of the history")
 	w.ok(w.log.Mark("late"))
@@ -60,7 +60,7 @@ func TestMarks(t *testing.T) {
 	if _, err := w.travelGroup(taskUndo, UndoOptions{To: "one"}); err != nil {
 		t.Fatal(err)
 	}
-	undologtest.Same(t, "at one at last", one, w.snapshot())
+	treesnap.Same(t, "at one at last", one, w.snapshot())
 	w.ok(w.log.Unmark("one"))
 	fails(taskRedo, "one", "none has the name one")
 	if _, err := w.log.GC(context.Background(), GCOptions{Discard: true}); err != nil || len(w.log.Marks()) != 0 {

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // genPath draws a path of one to three components of few names. Half of them
@@ -144,7 +144,7 @@ func rmtree(w *world, p string) error {
 }
 
 // restoreModel restores p to state k. It tells whether that made a step.
-func restoreModel(t *rapid.T, w *world, p string, k int, snaps []map[string]string) bool {
+func restoreModel(t *rapid.T, w *world, p string, k int, snaps []*treesnap.Snapshot) bool {
 	steps := w.log.stepEntries()
 	before := w.snapshot()
 	w.NewEpoch()
@@ -152,46 +152,43 @@ func restoreModel(t *rapid.T, w *world, p string, k int, snaps []map[string]stri
 	o := RestoreOptions{Path: p, Step: steps[k].StepID}
 	res, err := w.log.Restore(context.Background(), o)
 	if errors.Is(err, ErrElsewhere) {
-		undologtest.Same(t, "refused restore", before, w.snapshot())
+		treesnap.Same(t, "refused restore", before, w.snapshot())
 		o.Force = true
 		res, err = w.log.Restore(context.Background(), o)
 	}
 	w.Forget()
 	var errno posix.Errno
 	if errors.As(err, &errno) && (errno == posix.ENOENT || errno == posix.EACCES) {
-		undologtest.Same(t, "refused restore", before, w.snapshot())
+		treesnap.Same(t, "refused restore", before, w.snapshot())
 		return false
 	}
 	if err != nil {
 		t.Fatalf("restore %s: %v", p, err)
 	}
-	below := func(s map[string]string, in bool) map[string]string {
-		out := map[string]string{}
-		for path, l := range s {
-			if (path == "./"+p || strings.HasPrefix(path, "./"+p+"/")) == in {
-				l, links, _ := strings.Cut(l, " links ")
-				if !in && strings.Contains(links, ",") {
-					continue // perhaps another name of what is restored
-				}
-				out[path] = l
+	below := func(s *treesnap.Snapshot, in bool) *treesnap.Snapshot {
+		out := &treesnap.Snapshot{Entries: map[string]treesnap.Entry{}}
+		for path, e := range s.Entries {
+			if (path == p || strings.HasPrefix(path, p+"/")) == in && (in || e.Group == "") { // else perhaps another name of what is restored
+				e.Group = ""
+				out.Entries[path] = e
 			}
 		}
 		return out
 	}
-	undologtest.Same(t, "restored", below(snaps[k], true), below(w.snapshot(), true))
-	after := below(w.snapshot(), false)
-	for path := range after {
-		if _, ok := below(before, false)[path]; !ok && before[path] != "" {
-			delete(after, path)
+	now := w.snapshot()
+	treesnap.Same(t, "restored", below(snaps[k], true), below(now, true))
+	outside, after := below(before, false), below(now, false)
+	for path := range after.Entries {
+		if _, ok := outside.Entries[path]; !ok && before.Line(path) != "" {
+			delete(after.Entries, path)
 		}
 	}
-	outside := below(before, false)
-	for path := range outside {
-		if _, ok := after[path]; !ok && strings.Contains(w.snapshot()[path], ",") {
-			delete(outside, path)
+	for path := range outside.Entries {
+		if _, ok := after.Entries[path]; !ok && now.Entries[path].Group != "" {
+			delete(outside.Entries, path)
 		}
 	}
-	undologtest.Same(t, "not to be restored", outside, after)
+	treesnap.Same(t, "not to be restored", outside, after)
 	return len(res.Steps) > 0
 }
 
@@ -215,7 +212,7 @@ func testModel(t *testing.T, base, undo string, pack bool) {
 		w := newWorld(t, dir, o)
 		defer removeForTest(dir)
 		defer w.close()
-		snaps := []map[string]string{w.snapshot()}
+		snaps := []*treesnap.Snapshot{w.snapshot()}
 		at := 0
 		for range rapid.IntRange(1, 4).Draw(t, "rounds") {
 			for range rapid.IntRange(1, 3).Draw(t, "steps") {
@@ -226,7 +223,7 @@ func testModel(t *testing.T, base, undo string, pack bool) {
 					}
 				})
 				if e == nil {
-					undologtest.Same(t, "step that changed nothing", snaps[at], w.snapshot())
+					treesnap.Same(t, "step that changed nothing", snaps[at], w.snapshot())
 					snaps = snaps[:at+1+w.log.Status().Redoable]
 					continue
 				}
@@ -256,7 +253,7 @@ func testModel(t *testing.T, base, undo string, pack bool) {
 					w.redo(k)
 				}
 				at += k
-				undologtest.Same(t, fmt.Sprintf("move by %d to %d", k, at), snaps[at], w.snapshot())
+				treesnap.Same(t, fmt.Sprintf("move by %d to %d", k, at), snaps[at], w.snapshot())
 			}
 		}
 	})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // modelKillVar holds the JSON of a modelKill: what the process is to do that is
@@ -31,7 +32,7 @@ type modelKill struct {
 	Inline                            int64
 	Edited                            bool // it may be refused
 
-	cut map[string]string // the folder as the killed step left it
+	cut *treesnap.Snapshot // the folder as the killed step left it
 }
 
 func (k *modelKill) options() Options {
@@ -134,7 +135,7 @@ func testModelKilled(t *testing.T, base, undo string) {
 		defer removeForTest(k.Base)
 		w := newWorld(t, k.Base, k.options())
 		defer func() { w.close() }()
-		snaps, at := []map[string]string{w.snapshot()}, 0
+		snaps, at := []*treesnap.Snapshot{w.snapshot()}, 0
 		for range rapid.IntRange(1, 5).Draw(t, "steps") {
 			e := w.step(func() { randomOps(t, w) })
 			if e != nil {
@@ -173,10 +174,10 @@ func testModelKilled(t *testing.T, base, undo string) {
 			at, snaps = k.landed(t, w, at, snaps)
 		}
 		w.undo0(at)
-		undologtest.Same(t, "all undone", snaps[0], w.snapshot())
+		treesnap.Same(t, "all undone", snaps[0], w.snapshot())
 		for i := 1; i < len(snaps); i++ {
 			w.redo(1)
-			undologtest.Same(t, fmt.Sprintf("redone to %d", i), snaps[i], w.snapshot())
+			treesnap.Same(t, fmt.Sprintf("redone to %d", i), snaps[i], w.snapshot())
 		}
 	})
 	if t.Logf("killed %v", kills); len(kills) == 0 {
@@ -219,7 +220,7 @@ func (k *modelKill) draw(t *rapid.T, at, last int) {
 
 // landed compares the folder with where the history says that it is, and
 // returns that and the states that can be reached.
-func (k *modelKill) landed(t *rapid.T, w *world, at int, snaps []map[string]string) (int, []map[string]string) {
+func (k *modelKill) landed(t *rapid.T, w *world, at int, snaps []*treesnap.Snapshot) (int, []*treesnap.Snapshot) {
 	t.Helper()
 	st, now := w.log.Status(), w.snapshot()
 	switch k.Kind {
@@ -228,7 +229,7 @@ func (k *modelKill) landed(t *rapid.T, w *world, at int, snaps []map[string]stri
 			snaps = append(snaps[:at+1], now)
 			at++
 			w.undo(1)
-			undologtest.Same(t, "restored and undone", snaps[at-1], w.snapshot())
+			treesnap.Same(t, "restored and undone", snaps[at-1], w.snapshot())
 			w.redo(1)
 			return at, snaps
 		}
@@ -239,12 +240,12 @@ func (k *modelKill) landed(t *rapid.T, w *world, at int, snaps []map[string]stri
 		if st.Redoable > 0 && k.cut != nil { // a redo brings it back
 			snaps = append(snaps[:at+1], k.cut)
 		} else if k.cut != nil {
-			undologtest.Same(t, "a killed step that changed nothing", snaps[at], k.cut)
+			treesnap.Same(t, "a killed step that changed nothing", snaps[at], k.cut)
 		}
 	}
 	if st.Steps != at || st.Redoable != len(snaps)-1-at {
 		t.Fatalf("%+v after %s; want %d of %d", st, k.Kind, at, len(snaps)-1)
 	}
-	undologtest.Same(t, "after a killed "+k.Kind, snaps[at], now)
+	treesnap.Same(t, "after a killed "+k.Kind, snaps[at], now)
 	return at, snaps
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // TestNameIsRemovedBeforeStamps: the log's own name of a file is removed between
@@ -40,5 +40,5 @@ func TestNameIsRemovedBeforeStamps(t *testing.T) {
 	w.ok(<-done)
 	s.Release()
 	w.undo(2)
-	undologtest.Same(t, "undone", before, w.snapshot())
+	treesnap.Same(t, "undone", before, w.snapshot())
 }

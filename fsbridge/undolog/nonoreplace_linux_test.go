@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/filesystems"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // TestU11NoRenameNoReplace goes back and forth where the file system knows no renameat2 with flags.
@@ -30,11 +30,11 @@ func TestU11NoRenameNoReplace(t *testing.T) {
 			})
 			after := w.snapshot()
 			w.undo(1)
-			undologtest.Same(t, "undo", before, w.snapshot())
+			treesnap.Same(t, "undo", before, w.snapshot())
 			w.redo(1)
-			undologtest.Same(t, "redo", after, w.snapshot())
+			treesnap.Same(t, "redo", after, w.snapshot())
 			w.undo(1)
-			undologtest.Same(t, "undo again", before, w.snapshot())
+			treesnap.Same(t, "undo again", before, w.snapshot())
 			w.begin(77) // a step that is interrupted
 			w.ok(w.unlink("f"))
 			w.ok(w.log.Close())
@@ -42,7 +42,7 @@ func TestU11NoRenameNoReplace(t *testing.T) {
 			if _, err := w.log.Recover(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			undologtest.Same(t, "recovery", before, w.snapshot())
+			treesnap.Same(t, "recovery", before, w.snapshot())
 			if left, err := hostfs.ReadDirAt(w.log.at.Wal); err != nil || len(left) > 0 {
 				t.Errorf("in wal: %v %v", left, err)
 			}

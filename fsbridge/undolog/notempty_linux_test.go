@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // TestNotEmpty: a directory that could not be removed or replaced, because it is
@@ -39,9 +39,9 @@ func TestNotEmpty(t *testing.T) {
 		})
 		after := w.snapshot()
 		w.undo(1)
-		undologtest.Same(t, "undone", before, w.snapshot())
+		treesnap.Same(t, "undone", before, w.snapshot())
 		w.redo(1)
-		undologtest.Same(t, "redone", after, w.snapshot())
+		treesnap.Same(t, "redone", after, w.snapshot())
 		w.close()
 	}
 }

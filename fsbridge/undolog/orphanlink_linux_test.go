@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // TestNameForOpenFile: a step writes by a handle to a file of which the bridge
@@ -22,9 +22,9 @@ func TestNameForOpenFile(t *testing.T) {
 		after := w.snapshot()
 		for range 2 {
 			w.undo(1)
-			undologtest.Same(t, "undone", before, w.snapshot())
+			treesnap.Same(t, "undone", before, w.snapshot())
 			w.redo(1)
-			undologtest.Same(t, "redone", after, w.snapshot())
+			treesnap.Same(t, "redone", after, w.snapshot())
 		}
 		w.undo(1)
 		w.begin(w.log.NextID(TypeAPI))
@@ -32,7 +32,7 @@ func TestNameForOpenFile(t *testing.T) {
 		if _, err := w.log.Abort(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		undologtest.Same(t, "rolled back", before, w.snapshot())
+		treesnap.Same(t, "rolled back", before, w.snapshot())
 	}
 	bothPlaces(t, check)
 }

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // smallLog makes a world whose undo directory is on a file system of its own, of so many bytes.
@@ -79,7 +79,7 @@ func TestOtherFileSystemFull(t *testing.T) {
 		if err := f(); !errors.Is(err, why) {
 			t.Fatalf("a log that takes nothing: %v, want %v", err, why)
 		}
-		undologtest.Same(t, "refused", before, w.snapshot())
+		treesnap.Same(t, "refused", before, w.snapshot())
 		if now := w.log.Status(); now.Steps != was.Steps || now.Redoable != was.Redoable || rollbackLeft(w) {
 			t.Errorf("was %+v, is %+v, rollback left: %v", was, now, rollbackLeft(w))
 		}
@@ -102,9 +102,9 @@ func TestOtherFileSystemFull(t *testing.T) {
 		w.ok(unix.Mount("", w.log.o.Dir, "", unix.MS_REMOUNT, "size=64m"))
 		after := w.snapshot()
 		w.undo(1)
-		undologtest.Same(t, "undone", before, w.snapshot())
+		treesnap.Same(t, "undone", before, w.snapshot())
 		w.redo(1)
-		undologtest.Same(t, "done again", after, w.snapshot())
+		treesnap.Same(t, "done again", after, w.snapshot())
 	})
 	t.Run("restore", func(t *testing.T) {
 		w := smallLog(t, "8m")
@@ -140,7 +140,7 @@ func TestOtherFileSystemFull(t *testing.T) {
 						w.ok(fault.Arm(""))
 					}
 					w.ok(f())
-					undologtest.Same(t, "carried out", []undologtest.Tree{before, after}[i], w.snapshot())
+					treesnap.Same(t, "carried out", []*treesnap.Snapshot{before, after}[i], w.snapshot())
 				}
 			}
 		})
@@ -165,7 +165,7 @@ func TestOtherFileSystemAbort(t *testing.T) {
 		if _, err := w.log.Abort(ctx); err != nil {
 			t.Fatalf("abort: %v", err)
 		}
-		undologtest.Same(t, "rolled back", before, w.snapshot())
+		treesnap.Same(t, "rolled back", before, w.snapshot())
 	})
 	t.Run("everything", func(t *testing.T) {
 		w := otherFileSystem(t)
@@ -179,7 +179,7 @@ func TestOtherFileSystemAbort(t *testing.T) {
 		if err != nil {
 			t.Fatalf("abort: %v", err)
 		}
-		undologtest.Same(t, "rolled back", before, w.snapshot())
+		treesnap.Same(t, "rolled back", before, w.snapshot())
 	})
 }
 
@@ -217,7 +217,7 @@ func TestOtherFileSystemPower(t *testing.T) {
 		}
 		switch n {
 		case 1:
-			undologtest.Same(t, "refused", before, w.snapshot())
+			treesnap.Same(t, "refused", before, w.snapshot())
 			continue
 		case 2:
 			if had == 0 || blobs() != had {
@@ -226,9 +226,9 @@ func TestOtherFileSystemPower(t *testing.T) {
 		}
 		_, err = w.log.Recover(ctx)
 		w.ok(err)
-		undologtest.Same(t, "recovered", after, w.snapshot())
+		treesnap.Same(t, "recovered", after, w.snapshot())
 		w.undo(1)
-		undologtest.Same(t, "undone", before, w.snapshot())
+		treesnap.Same(t, "undone", before, w.snapshot())
 	}
 	w.close()
 }
@@ -271,7 +271,7 @@ func TestOtherFileSystemLent(t *testing.T) {
 			if w.log.Status().Steps == 2 {
 				w.undo(1)
 			}
-			undologtest.Same(t, k.Fault+": undone", before, w.snapshot())
+			treesnap.Same(t, k.Fault+": undone", before, w.snapshot())
 			w.redo(1)
 			if got := modes(w); strings.Join(got, "\n") != strings.Join(want, "\n") {
 				t.Errorf("%s, done again:\nwant %v\ngot  %v", k.Fault, want, got)

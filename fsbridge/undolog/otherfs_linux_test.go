@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // twoFileSystems returns directories that nothing can be renamed or linked
@@ -93,7 +93,7 @@ func TestOtherFileSystem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := otherFileSystem(t)
-			states := []map[string]string{w.snapshot()}
+			states := []*treesnap.Snapshot{w.snapshot()}
 			for _, f := range c.steps {
 				w.step(func() { f(t, w) })
 				states = append(states, w.snapshot())
@@ -103,11 +103,11 @@ func TestOtherFileSystem(t *testing.T) {
 			for range 2 {
 				for i := len(states) - 2; i >= 0; i-- {
 					w.undo(1)
-					undologtest.Same(t, "undo", states[i], w.snapshot())
+					treesnap.Same(t, "undo", states[i], w.snapshot())
 				}
 				for _, s := range states[1:] {
 					w.redo(1)
-					undologtest.Same(t, "redo", s, w.snapshot())
+					treesnap.Same(t, "redo", s, w.snapshot())
 				}
 			}
 		})
@@ -139,7 +139,7 @@ func TestOtherFileSystemRestoreTwice(t *testing.T) {
 // name.
 func TestOtherFileSystemNameLost(t *testing.T) {
 	w := otherFileSystem(t)
-	states := []map[string]string{w.snapshot()}
+	states := []*treesnap.Snapshot{w.snapshot()}
 	for _, f := range []func(){
 		func() { w.ok(w.create("a", "")) },
 		func() {
@@ -158,9 +158,9 @@ func TestOtherFileSystemNameLost(t *testing.T) {
 		states = append(states, w.snapshot())
 	}
 	w.undo(2)
-	undologtest.Same(t, "undone", states[1], w.snapshot())
+	treesnap.Same(t, "undone", states[1], w.snapshot())
 	w.redo(2)
-	undologtest.Same(t, "redone", states[3], w.snapshot())
+	treesnap.Same(t, "redone", states[3], w.snapshot())
 }
 
 // TestOtherFileSystemChangedMeanwhile: what somebody outside writes into the folder after an
@@ -188,7 +188,7 @@ func TestOtherFileSystemChangedMeanwhile(t *testing.T) {
 		})
 	}})
 	w.ok(err)
-	if got := w.snapshot(); len(got) != 2 {
+	if got := w.snapshot(); len(got.Entries) != 2 {
 		t.Errorf("left: %v", got)
 	}
 	kept := map[string]bool{}
@@ -264,11 +264,11 @@ func TestU5OtherFileSystemDeep(t *testing.T) {
 				}
 				return
 			}
-			undologtest.Same(t, "undone", before, w.snapshot())
+			treesnap.Same(t, "undone", before, w.snapshot())
 			w.redo(1)
-			undologtest.Same(t, "done again", after, w.snapshot())
+			treesnap.Same(t, "done again", after, w.snapshot())
 			w.undo(1)
-			undologtest.Same(t, "undone again", before, w.snapshot())
+			treesnap.Same(t, "undone again", before, w.snapshot())
 		})
 	}
 }

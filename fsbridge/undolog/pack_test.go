@@ -21,8 +21,8 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // motleyTree makes one of everything.
@@ -73,7 +73,7 @@ func motleyTree(t testing.TB, root string) {
 func TestPackRoundTrip(t *testing.T) {
 	l, work := testLog(t, nil)
 	motleyTree(t, work)
-	want := undologtest.Snapshot(t, work)
+	want := treesnap.MustTake(t, work)
 	a := newAdopter(t, l)
 	for _, p := range []string{"tree", "big", "empty", "odd\nname\xff", "suid", "sparse", "link", "fifo", "hollow", "d"} {
 		a.adopt(p)
@@ -93,7 +93,7 @@ func TestPackRoundTrip(t *testing.T) {
 	if _, err := l.Undo(context.Background(), UndoOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	undologtest.Same(t, "tree", want, undologtest.Snapshot(t, work))
+	treesnap.Same(t, "tree", want, treesnap.MustTake(t, work))
 	var one, two, sparse unix.Stat_t
 	if err := errors.Join(unix.Stat(filepath.Join(work, "tree/a/one"), &one), unix.Stat(filepath.Join(work, "tree/two"), &two),
 		unix.Stat(filepath.Join(work, "sparse"), &sparse)); err != nil {

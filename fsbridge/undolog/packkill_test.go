@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // TestPackKilled kills a compression at each of its points, in a process of its
@@ -30,7 +30,7 @@ func TestPackKilled(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%v", point, again), func(t *testing.T) {
 				l, work := testLog(t, nil)
 				motleyTree(t, work)
-				want := undologtest.Snapshot(t, work)
+				want := treesnap.MustTake(t, work)
 				a := newAdopter(t, l)
 				for _, p := range []string{"tree", "big", "empty", "suid", "sparse", "link", "fifo", "hollow"} {
 					a.adopt(p)
@@ -57,7 +57,7 @@ func TestPackKilled(t *testing.T) {
 				if _, err := l.Undo(ctx, UndoOptions{}); err != nil {
 					t.Fatal(err)
 				}
-				undologtest.Same(t, "tree", want, undologtest.Snapshot(t, work))
+				treesnap.Same(t, "tree", want, treesnap.MustTake(t, work))
 			})
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // TestCompressBesideOpenStep: the open step writes to a file that an older step
@@ -32,7 +32,7 @@ func TestCompressBesideOpenStep(t *testing.T) {
 			}
 			w.ok(end(w))
 			w.undo(1)
-			undologtest.Same(t, "before it was removed", before, w.snapshot())
+			treesnap.Same(t, "before it was removed", before, w.snapshot())
 		})
 	}
 }

@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/filesystems"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // TestU14ReadOnlyDisk looks at a log on a disk that is read-only now, and is refused an undo.
@@ -34,5 +34,5 @@ func TestU14ReadOnlyDisk(t *testing.T) {
 	if _, err := w.log.Undo(t.Context(), UndoOptions{Count: 1}); !errors.Is(err, unix.EROFS) {
 		t.Errorf("undone on a read-only disk: %v", err)
 	}
-	undologtest.Same(t, "refused", before, w.snapshot())
+	treesnap.Same(t, "refused", before, w.snapshot())
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // crashed ends w without closing the open step, and opens the log again.
@@ -53,7 +53,7 @@ func TestCR01CR06CrashMidStep(t *testing.T) {
 	if r == nil || r.StepID != 2 || r.Restored == 0 {
 		t.Fatalf("%+v", r)
 	}
-	undologtest.Same(t, "recovered", before, w.snapshot())
+	treesnap.Same(t, "recovered", before, w.snapshot())
 	if r := recovered(t, w); r != nil {
 		t.Fatalf("second recovery: %+v", r)
 	}
@@ -81,7 +81,7 @@ func TestCR04TruncatedJournal(t *testing.T) {
 	if r == nil || len(r.Problems) == 0 {
 		t.Fatalf("the damage is not reported: %+v", r)
 	}
-	undologtest.Same(t, "recovered", before, w.snapshot())
+	treesnap.Same(t, "recovered", before, w.snapshot())
 }
 
 // TestCR05CR07 shuts down cleanly, and crashes with an empty step.
@@ -100,7 +100,7 @@ func TestCR05CR07NothingToRecover(t *testing.T) {
 	if r := recovered(t, w); r != nil && r.Restored != 0 {
 		t.Fatalf("empty step: %+v", r)
 	}
-	undologtest.Same(t, "recovered", before, w.snapshot())
+	treesnap.Same(t, "recovered", before, w.snapshot())
 }
 
 // TestSC02HostileJournal replaces directories by symlinks that lead outside,
@@ -119,10 +119,10 @@ func TestSC02SymlinkedDirectory(t *testing.T) {
 	})
 	w.ok(os.Rename(w.base+"/work/d", w.base+"/moved"))
 	w.ok(os.Symlink(outside, w.base+"/work/d"))
-	theirs := undologtest.Snapshot(t, outside)
+	theirs := treesnap.MustTake(t, outside)
 	_, err := w.log.Undo(context.Background(), UndoOptions{Force: true})
 	t.Logf("undo: %v", err)
-	undologtest.Same(t, "outside", theirs, undologtest.Snapshot(t, outside))
+	treesnap.Same(t, "outside", theirs, treesnap.MustTake(t, outside))
 }
 
 // TestFewDescriptors undoes the removal of many directories with few
@@ -153,7 +153,7 @@ func TestSC02HostileJournal(t *testing.T) {
 	if err := os.Mkdir(outside, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	theirs := undologtest.Snapshot(t, base)
+	theirs := treesnap.MustTake(t, base)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range 150 {
 		dir := filepath.Join(base, "w")
@@ -183,9 +183,9 @@ func TestSC02HostileJournal(t *testing.T) {
 		w.Forget()
 		w.close()
 		removeForTest(dir)
-		got := undologtest.Snapshot(t, base)
-		got["."] = theirs["."]
-		undologtest.Same(t, "outside", theirs, got)
+		got := treesnap.MustTake(t, base)
+		got.Entries["."] = theirs.Entries["."]
+		treesnap.Same(t, "outside", theirs, got)
 	}
 }
 

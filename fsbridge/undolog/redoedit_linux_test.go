@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // Somebody edits what an undo has left, and the edit is noticed, by whatever looks for edits. A redo, which would overwrite it, asks all the same; it does not if the edit was taken back.
@@ -67,13 +67,13 @@ func TestU1RedoAfterNoticedEdit(t *testing.T) {
 						t.Errorf("redo (dry: %v): %v, want a barrier", dry, err)
 					}
 				}
-				undologtest.Same(t, "refused", before, w.snapshot())
+				treesnap.Same(t, "refused", before, w.snapshot())
 				if how == lost {
 					return // what the undo had left is not known
 				}
 				w.ok(edit.takes(w.base + "/work/" + edit.path))
 				w.redo(1)
-				undologtest.Same(t, "redone", redone, w.snapshot())
+				treesnap.Same(t, "redone", redone, w.snapshot())
 			})
 		}
 	}

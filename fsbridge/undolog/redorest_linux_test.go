@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // TestU2RestOfRedo interrupts a redo, and somebody writes to a file before it is completed: the rest of it comes after the
@@ -79,7 +79,7 @@ func TestU2RestOfRedo(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Forget()
-	undologtest.Same(t, "all redone", after, w.snapshot())
+	treesnap.Same(t, "all redone", after, w.snapshot())
 	if h, err := w.log.History(); err != nil || len(h) < 3 || h[len(h)-2].StepID != 2 {
 		t.Fatalf("%+v, %v", h, err)
 	}
@@ -87,7 +87,7 @@ func TestU2RestOfRedo(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Forget()
-	undologtest.Same(t, "all undone", before, w.snapshot())
+	treesnap.Same(t, "all undone", before, w.snapshot())
 }
 
 // TestU2TrashIsNoEdit: an inode of which the log removes a name gets a new time. As long as an interrupted redo awaits
@@ -129,7 +129,7 @@ func TestU2TrashIsNoEdit(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	w.Forget()
-	undologtest.Same(t, "completed", after, w.snapshot())
+	treesnap.Same(t, "completed", after, w.snapshot())
 	w.log.worker.wait()
 	if _, err := os.Lstat(old); !os.IsNotExist(err) {
 		t.Errorf("after the recovery: %v", err)

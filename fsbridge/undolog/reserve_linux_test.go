@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // fillDisk takes all space or all inodes below dir, in as many files as it needs, through the world.
@@ -97,7 +97,7 @@ func fullDisk(t *testing.T, base string, inodes bool, how string) {
 	same := func(when string) {
 		t.Helper()
 		w.Forget()
-		undologtest.Same(t, when, want, w.snapshot())
+		treesnap.Same(t, when, want, w.snapshot())
 	}
 	reopen := func() {
 		if err := w.log.Close(); err != nil {

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // restore restores path to what it was before the n-th step.
@@ -46,10 +46,10 @@ func TestRestoreAdoptedDirectory(t *testing.T) {
 			}
 		}
 		w.restore("d", 2)
-		undologtest.Same(t, "restored", written, w.snapshot())
+		treesnap.Same(t, "restored", written, w.snapshot())
 		w.undo(1)
 		w.restore("d", 1)
-		undologtest.Same(t, "restored to before the write", made, w.snapshot())
+		treesnap.Same(t, "restored to before the write", made, w.snapshot())
 		w.close()
 	}
 }
@@ -117,11 +117,11 @@ func TestRestoreLinks(t *testing.T) {
 				w.step(func() { change(w) })
 				after := w.snapshot()
 				w.restore("", 1)
-				undologtest.Same(t, "restored", before, w.snapshot())
+				treesnap.Same(t, "restored", before, w.snapshot())
 				w.undo(1)
-				undologtest.Same(t, "undone", after, w.snapshot())
+				treesnap.Same(t, "undone", after, w.snapshot())
 				w.redo(1)
-				undologtest.Same(t, "redone", before, w.snapshot())
+				treesnap.Same(t, "redone", before, w.snapshot())
 			})
 		})
 	}
@@ -166,11 +166,11 @@ func TestU13RestoreOneName(t *testing.T) {
 					t.Errorf("one file: %v, want %v", got, c.linked)
 				}
 				w.undo(1)
-				undologtest.Same(t, "undone", after, w.snapshot())
+				treesnap.Same(t, "undone", after, w.snapshot())
 				w.redo(1)
-				undologtest.Same(t, "redone", restored, w.snapshot())
+				treesnap.Same(t, "redone", restored, w.snapshot())
 				w.undo(2)
-				undologtest.Same(t, "both undone", before, w.snapshot())
+				treesnap.Same(t, "both undone", before, w.snapshot())
 			})
 		})
 	}
@@ -240,17 +240,17 @@ func TestRestoreOpenFile(t *testing.T) {
 				captured := w.step(func() { w.ok(w.poke(0, 2, "!!!!!")); c.more(w) }) != nil
 				written := w.snapshot()
 				w.restore(c.path, 2)
-				undologtest.Same(t, "restored", before, w.snapshot())
+				treesnap.Same(t, "restored", before, w.snapshot())
 				w.undo(1)
-				undologtest.Same(t, "restored and undone", written, w.snapshot())
+				treesnap.Same(t, "restored and undone", written, w.snapshot())
 				if captured { // else the file was gone for good
 					w.undo(1)
-					undologtest.Same(t, "undone", lost, w.snapshot())
+					treesnap.Same(t, "undone", lost, w.snapshot())
 				}
 				for len(w.log.stepEntries()) > 2 {
 					w.undo(1)
 				}
-				undologtest.Same(t, "undone to the beginning", before, w.snapshot())
+				treesnap.Same(t, "undone to the beginning", before, w.snapshot())
 				w.close()
 			}
 		})
@@ -271,7 +271,7 @@ func TestRestoreOtherName(t *testing.T) {
 	before := w.snapshot()
 	w.step(func() { w.ok(w.write("out", 2, "!!!!!")) })
 	w.restore("d", 1)
-	undologtest.Same(t, "restored", before, w.snapshot())
+	treesnap.Same(t, "restored", before, w.snapshot())
 }
 
 // TestU1RestoreTakesNothingElsewhere: what a step moved is not taken away by a restore of the path that it has now, as long as it is
@@ -310,7 +310,7 @@ func TestU1RestoreTakesNothingElsewhere(t *testing.T) {
 					t.Fatalf("restore: %v", err)
 				}
 				if c.refused {
-					undologtest.Same(t, "refused", after, w.snapshot())
+					treesnap.Same(t, "refused", after, w.snapshot())
 				}
 				if !errors.Is(err, ErrElsewhere) {
 					return
@@ -322,7 +322,7 @@ func TestU1RestoreTakesNothingElsewhere(t *testing.T) {
 				w.NewEpoch()
 				w.Forget()
 				w.undo(2)
-				undologtest.Same(t, "undone", before, w.snapshot())
+				treesnap.Same(t, "undone", before, w.snapshot())
 			})
 		})
 	}

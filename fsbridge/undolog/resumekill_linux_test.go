@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // afterKill waits until what is written now was surely not written by the undo that was killed.
@@ -124,11 +124,11 @@ func editOnce(t *testing.T, base, mode, spec string) (killed bool, left int) {
 	}
 	w.afterKill()
 	mine := meanwhile(w)
-	half := undologtest.Snapshot(w.t, w.base+"/work")
+	half := treesnap.MustTake(w.t, w.base+"/work")
 	if _, err := w.log.Undo(context.Background(), UndoOptions{DryRun: true}); !errors.Is(err, ErrBusy) {
 		t.Fatalf("%s: %v", what, err)
 	}
-	undologtest.Same(t, what+": looked at", half, undologtest.Snapshot(w.t, w.base+"/work"))
+	treesnap.Same(t, what+": looked at", half, treesnap.MustTake(w.t, w.base+"/work"))
 
 	r, err := w.log.Recover(context.Background())
 	if err != nil {
@@ -145,10 +145,10 @@ func editOnce(t *testing.T, base, mode, spec string) (killed bool, left int) {
 	if mode == "redo" {
 		want = s.After
 	}
-	now := undologtest.Snapshot(w.t, w.base+"/work")
+	now := treesnap.MustTake(w.t, w.base+"/work")
 	for _, path := range []string{"x1", "x2", "sub/f", "dir/sub/f", "sym", "pipe"} {
-		if now[path] != want[path] && now[path] == half[path] && !strings.Contains(strings.Join(r.Edited, "\n"), path) {
-			t.Fatalf("%s: %s is not done: %s; left %q", what, path, now[path], r.Edited)
+		if now.Line(path) != want.Line(path) && now.Line(path) == half.Line(path) && !strings.Contains(strings.Join(r.Edited, "\n"), path) {
+			t.Fatalf("%s: %s is not done: %s; left %q", what, path, now.Line(path), r.Edited)
 		}
 	}
 	if mode != "redo" { // what is left of a redo comes next with another
@@ -158,7 +158,7 @@ func editOnce(t *testing.T, base, mode, spec string) (killed bool, left int) {
 }
 
 // forceAndBack undoes everything by force, and then brings back what was there.
-func forceAndBack(t *testing.T, w *world, what string, now undologtest.Tree) {
+func forceAndBack(t *testing.T, w *world, what string, now *treesnap.Snapshot) {
 	t.Helper()
 	ctx := context.Background()
 	steps := w.log.stepEntries()
@@ -171,8 +171,13 @@ func forceAndBack(t *testing.T, w *world, what string, now undologtest.Tree) {
 		if !errors.As(err, &barrier) && !errors.Is(err, ErrDamaged) { // an inode that the undo needs was destroyed
 			t.Fatalf("%s: undo: %v", what, err)
 		}
-	} else if len(changedPaths(w, now)) > 0 {
-		t.Fatalf("%s: an undo overwrote edits unasked: %v", what, changedPaths(w, now))
+	} else {
+		after := treesnap.MustTake(w.t, w.base+"/work")
+		for path := range after.Entries {
+			if now.Line(path) != after.Line(path) {
+				t.Fatalf("%s: an undo overwrote edits unasked: %s", what, after.Line(path))
+			}
+		}
 	}
 	w.Forget()
 	if _, err := w.log.Undo(ctx, UndoOptions{Count: n, Force: true}); err != nil {
@@ -183,14 +188,5 @@ func forceAndBack(t *testing.T, w *world, what string, now undologtest.Tree) {
 		t.Fatalf("%s: redo of the forced undo: %v", what, err)
 	}
 	w.Forget()
-	undologtest.Same(t, what+": brought back", now, undologtest.Snapshot(w.t, w.base+"/work"))
-}
-
-func changedPaths(w *world, was undologtest.Tree) (out []string) {
-	for path, line := range undologtest.Snapshot(w.t, w.base+"/work") {
-		if was[path] != line {
-			out = append(out, path)
-		}
-	}
-	return out
+	treesnap.Same(t, what+": brought back", now, treesnap.MustTake(w.t, w.base+"/work"))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/capture"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // second is another open step of a world's host, with an epoch of its own.
@@ -104,12 +104,12 @@ func TestTwoSteps(t *testing.T) {
 		}
 	}
 	w.undo(2)
-	undologtest.Same(t, "undone", before, w.snapshot())
+	treesnap.Same(t, "undone", before, w.snapshot())
 	w.ok(w.log.Close())
 	w.openLog()
 	w.redo(2)
 	w.undo(2)
-	undologtest.Same(t, "undone again", before, w.snapshot())
+	treesnap.Same(t, "undone again", before, w.snapshot())
 }
 
 // TestTwoStepsRetained: what one open step has retained is found by the other.
@@ -130,7 +130,7 @@ func TestTwoStepsRetained(t *testing.T) {
 		t.Errorf("seq %d retained it; %+v", first.Seq, second.Objects[2])
 	}
 	w.undo(2)
-	undologtest.Same(t, "undone", before, w.snapshot())
+	treesnap.Same(t, "undone", before, w.snapshot())
 }
 
 // records reads the journal of a closed step.

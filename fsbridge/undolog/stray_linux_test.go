@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // TestBarriersOfOpenFile: writes by a handle on a file that the bridge knows no
@@ -43,16 +43,16 @@ func TestBarriersOfOpenFile(t *testing.T) {
 			w.step(func() { w.ok(w.poke(0, 2, "!!!!!")) })
 			written := w.snapshot()
 			w.undo(1)
-			undologtest.Same(t, "undone", lost, w.snapshot())
+			treesnap.Same(t, "undone", lost, w.snapshot())
 			w.redo(1)
-			undologtest.Same(t, "redone", written, w.snapshot())
+			treesnap.Same(t, "redone", written, w.snapshot())
 			w.undo(1)
 			w.redo(1)
 			w.undo(len(w.log.stepEntries()))
 			w.redo(1)
 			w.undo(1)
 			w.redo(len(w.log.redoEntries()))
-			undologtest.Same(t, "all redone", written, w.snapshot())
+			treesnap.Same(t, "all redone", written, w.snapshot())
 
 			w.step(func() { w.ok(w.poke(0, 0, "?")) })
 			if err := os.WriteFile(w.base+"/work/d/f", []byte("by somebody"), 0o600); err != nil {
@@ -103,7 +103,7 @@ func TestStepWhileNameIsRemoved(t *testing.T) {
 				t.Fatal("the file had no other name")
 			}
 			w.undo(1)
-			undologtest.Same(t, "undone", before, w.snapshot())
+			treesnap.Same(t, "undone", before, w.snapshot())
 		})
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // TestAttributesOfUnreadableFile: who is not root sees no user attributes of a
@@ -29,17 +29,17 @@ func TestAttributesOfUnreadableFile(t *testing.T) {
 			w.step(func() { w.ok(w.chmod("p", open)) })
 			w.undo(1)
 			w.step(func() { w.ok(w.chmod("p", open)) })
-			undologtest.Same(t, "opened after an undo", marked, w.snapshot())
+			treesnap.Same(t, "opened after an undo", marked, w.snapshot())
 
 			// Removed while nobody can read them.
 			w.undo(2)
 			w.step(func() { w.ok(w.setxattr("p", "user.a", "6")); w.ok(w.chmod("p", none)) })
 			w.undo(1)
-			undologtest.Same(t, "changed, closed and undone", marked, w.snapshot())
+			treesnap.Same(t, "changed, closed and undone", marked, w.snapshot())
 			w.redo(1)
 			if kind == "file" {
 				w.restore("p", 1)
-				undologtest.Same(t, "restored", plain, w.snapshot())
+				treesnap.Same(t, "restored", plain, w.snapshot())
 				w.undo(1)
 			}
 
@@ -53,7 +53,7 @@ func TestAttributesOfUnreadableFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.undo(2)
-			undologtest.Same(t, "removed, compressed and undone", marked, w.snapshot())
+			treesnap.Same(t, "removed, compressed and undone", marked, w.snapshot())
 		})
 	}
 }
@@ -71,5 +71,5 @@ func TestCompressUnsearchable(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.undo(1)
-	undologtest.Same(t, "undone", before, w.snapshot())
+	treesnap.Same(t, "undone", before, w.snapshot())
 }

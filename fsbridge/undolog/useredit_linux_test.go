@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // append adds to a file from outside.
@@ -99,13 +99,13 @@ func TestU1WrittenInLog(t *testing.T) {
 	if _, err := w.log.Undo(context.Background(), UndoOptions{}); !errors.Is(err, ErrDamaged) {
 		t.Fatal(err)
 	}
-	undologtest.Same(t, "refused", after, w.snapshot())
+	treesnap.Same(t, "refused", after, w.snapshot())
 	res, err := w.log.Undo(context.Background(), UndoOptions{Force: true})
 	w.ok(err)
 	if !slices.ContainsFunc(res.Left, func(x Left) bool { return x.Path == "c" && x.What == "path" }) {
 		t.Fatalf("%+v", res)
 	}
-	if now := w.snapshot(); now["./keep"] != before["./keep"] || now["./c"] != "" {
+	if now := w.snapshot(); now.Line("keep") != before.Line("keep") || now.Line("c") != "" {
 		t.Fatalf("%v", now)
 	}
 	var was bytes.Buffer
@@ -117,7 +117,7 @@ func TestU1WrittenInLog(t *testing.T) {
 	w.undo(1)
 	w.has("c", "one, and mine")
 	w.redo(2)
-	undologtest.Same(t, "done again", after, w.snapshot())
+	treesnap.Same(t, "done again", after, w.snapshot())
 }
 
 // TestU1RemovedAbove has somebody remove a directory in which a step has changed a file, and put something else there or not. A
@@ -141,7 +141,7 @@ func TestU1RemovedAbove(t *testing.T) {
 		}
 		_, err := w.log.Undo(context.Background(), UndoOptions{Force: true})
 		w.ok(err)
-		if now := w.snapshot(); now["./d/e/f"] != before["./d/e/f"] {
+		if now := w.snapshot(); now.Line("d/e/f") != before.Line("d/e/f") {
 			t.Fatalf("%q: %v", instead, now)
 		}
 		w.redo(1)
@@ -179,7 +179,7 @@ func TestU1EditOfRemoved(t *testing.T) {
 		if r := recovered(t, w); r == nil || !r.Kept || !slices.Contains(r.Edited, "c") && !slices.Contains(r.Edited, "b") {
 			t.Fatalf("%d: %+v", links, r)
 		}
-		undologtest.Same(t, "kept", now, w.snapshot())
+		treesnap.Same(t, "kept", now, w.snapshot())
 		var barrier *BarrierError
 		if _, err := w.log.Undo(context.Background(), UndoOptions{}); !errors.As(err, &barrier) {
 			t.Fatal(err)
@@ -202,5 +202,5 @@ func TestU1KeptTwice(t *testing.T) {
 	if r := recovered(t, w); r == nil || !r.Kept || !slices.Contains(r.Edited, "f") {
 		t.Fatalf("%+v", r)
 	}
-	undologtest.Same(t, "kept", now, w.snapshot())
+	treesnap.Same(t, "kept", now, w.snapshot())
 }

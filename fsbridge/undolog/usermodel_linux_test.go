@@ -7,30 +7,27 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
+	"reflect"
 	"strconv"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // userModel is a folder in which commands run, are killed, undone and done again while a user edits it.
 type userModel struct {
 	*user
 	k     modelKill
-	trees map[StepID][2]undologtest.Tree // before and after a step in which the user edited nothing
-	sums  map[string]bool                // of contents that files have had
-	taken map[string]bool                // contents of the user that a step has overwritten or removed: a redo may do so, too
-	mixed bool                           // the user has edited while a command ran, so that they may have made contents together
+	trees map[StepID][2]*treesnap.Snapshot // before and after a step in which the user edited nothing
+	sums  map[string]bool                  // of contents that files have had
+	taken map[string]bool                  // contents of the user that a step has overwritten or removed: a redo may do so, too
+	mixed bool                             // the user has edited while a command ran, so that they may have made contents together
 	*tally
 }
-
-var sumOfLine = regexp.MustCompile(` sum [0-9a-f]+`)
 
 // noteTaken remembers what the log has now.
 func (m *userModel) noteTaken() {
@@ -43,8 +40,8 @@ func (m *userModel) noteTaken() {
 // note remembers what files hold now, and what the log has.
 func (m *userModel) note() {
 	m.noteTaken()
-	for _, line := range m.w.snapshot() {
-		m.sums[sumOfLine.FindString(line)] = true
+	for _, e := range m.w.snapshot().Entries {
+		m.sums[e.Hash] = true
 	}
 }
 
@@ -54,9 +51,9 @@ func (m *userModel) whole(what string) {
 	if m.mixed {
 		return
 	}
-	for path, line := range m.w.snapshot() {
-		if !m.sums[sumOfLine.FindString(line)] {
-			m.t.Fatalf("%s made a content that was never there: %s %s", what, path, line)
+	for path, e := range m.w.snapshot().Entries {
+		if !m.sums[e.Hash] {
+			m.t.Fatalf("%s made a content that was never there: %s %+v", what, path, e)
 		}
 	}
 }
@@ -100,7 +97,7 @@ func testUserModel(t *testing.T, base string) {
 			return
 		}
 		a.begun++
-		m := &userModel{trees: map[StepID][2]undologtest.Tree{}, sums: map[string]bool{}, taken: map[string]bool{}, tally: &a}
+		m := &userModel{trees: map[StepID][2]*treesnap.Snapshot{}, sums: map[string]bool{}, taken: map[string]bool{}, tally: &a}
 		m.k = modelKill{Base: fmt.Sprintf("%s/%d", base, a.begun), Edited: true}
 		m.k.Inline = rapid.SampledFrom([]int64{64, 64 << 10}).Draw(t, "inline")
 		defer removeForTest(m.k.Base)
@@ -162,7 +159,7 @@ func (m *userModel) afterKill() {
 		before := m.w.snapshot()
 		_, err := m.w.log.History()
 		m.w.ok(err)
-		undologtest.Same(m.t, "looked at", before, m.w.snapshot())
+		treesnap.Same(m.t, "looked at", before, m.w.snapshot())
 	}
 	if rapid.IntRange(0, 3).Draw(m.t, "no command between") > 0 {
 		m.recover()
@@ -181,7 +178,7 @@ func (m *userModel) recover() {
 	m.t.Logf("DID recover: %+v", r)
 	m.lost("a recovery", before, false, false)
 	if r != nil && r.Kept && !r.CompletedRollback {
-		undologtest.Same(m.t, "kept", tree, m.w.snapshot())
+		treesnap.Same(m.t, "kept", tree, m.w.snapshot())
 	}
 }
 
@@ -215,7 +212,7 @@ func (m *userModel) step() {
 	if e != nil {
 		m.t.Logf("DID step %d", e.StepID)
 		if clean {
-			m.trees[e.StepID] = [2]undologtest.Tree{before, m.w.snapshot()}
+			m.trees[e.StepID] = [2]*treesnap.Snapshot{before, m.w.snapshot()}
 		}
 	}
 }
@@ -286,7 +283,7 @@ func resultText(r *ApplyResult) string {
 }
 
 // judge compares the folder with what an undo or a redo has to make of it.
-func (m *userModel) judge(what string, res *ApplyResult, err error, tree undologtest.Tree, pending bool, o UndoOptions) {
+func (m *userModel) judge(what string, res *ApplyResult, err error, tree *treesnap.Snapshot, pending bool, o UndoOptions) {
 	m.t.Helper()
 	if o.Force && res != nil { // what was taken by force comes back, and not what the step had made
 		for _, s := range res.Steps {
@@ -299,7 +296,7 @@ func (m *userModel) judge(what string, res *ApplyResult, err error, tree undolog
 			m.t.Fatalf("%s: %v", what, err)
 		}
 		if !pending && (res == nil || len(res.Steps) == 0) {
-			undologtest.Same(m.t, "refused "+what, tree, m.w.snapshot())
+			treesnap.Same(m.t, "refused "+what, tree, m.w.snapshot())
 		}
 		m.refused++
 		return
@@ -313,14 +310,15 @@ func (m *userModel) judge(what string, res *ApplyResult, err error, tree undolog
 	}
 	now := m.w.snapshot()
 	for i := len(res.Steps) - 1; i >= 0; i-- { // what was applied last counts
-		for _, x := range m.steps(res, i, what) {
-			if now[x.path] != x.line {
-				if onlyTimes(now[x.path], x.line) {
-					continue
+		for path, want := range m.steps(res, i, what) {
+			got := now.Entries[path]
+			if got.Links = want.Links; !reflect.DeepEqual(got, want) {
+				if got.Group = want.Group; reflect.DeepEqual(got, want) {
+					continue // only which names are one inode differs
 				}
-				m.t.Fatalf("%s of step %d: %s\n  want %s\n  got  %s", what, res.Steps[i].StepID, x.path, x.line, now[x.path])
+				m.t.Fatalf("%s of step %d: %s\n  want %+v\n  got  %+v", what, res.Steps[i].StepID, path, want, got)
 			}
-			delete(now, x.path)
+			delete(now.Entries, path)
 		}
 		if i == len(res.Steps)-1 && len(res.Steps) > 1 {
 			return // the others meet paths that are changed again
@@ -328,30 +326,23 @@ func (m *userModel) judge(what string, res *ApplyResult, err error, tree undolog
 	}
 }
 
-type pathLine struct{ path, line string }
-
 // steps are the paths that the i-th step of a result changes, and what they are like then.
-func (m *userModel) steps(res *ApplyResult, i int, what string) (list []pathLine) {
+func (m *userModel) steps(res *ApplyResult, i int, what string) map[string]treesnap.Entry {
 	trees, ok := m.trees[res.Steps[i].StepID]
 	if !ok {
 		return nil
 	}
+	list := map[string]treesnap.Entry{}
 	was, is := trees[1], trees[0]
 	if what == "redo" {
 		was, is = is, was
 	}
-	for p, l := range is {
-		if was[p] != l && !strings.HasPrefix(l, "4") {
-			list = append(list, pathLine{p, l})
+	for p, e := range is.Entries {
+		if was.Line(p) != is.Line(p) && !e.Type.IsDir() {
+			list[p] = e
 		}
 	}
 	return list
-}
-
-// onlyTimes tells whether two lines of a snapshot differ only in which names are one inode.
-func onlyTimes(a, b string) bool {
-	cut := func(s string) string { s, _, _ = strings.Cut(s, " links "); return s }
-	return cut(a) == cut(b)
 }
 
 func (m *userModel) restore() {

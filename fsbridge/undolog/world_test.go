@@ -13,6 +13,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // world is a folder with its log, and a bridge over it that describes no inode in
@@ -292,10 +293,10 @@ func (w *world) ok(err error) {
 }
 
 // snapshot describes the whole tree, one line for each path.
-func (w *world) snapshot() undologtest.Tree {
+func (w *world) snapshot() *treesnap.Snapshot {
 	w.t.Helper()
 	w.checkHeld()
-	return undologtest.Snapshot(w.t, w.base+"/work")
+	return treesnap.MustTake(w.t, w.base+"/work")
 }
 
 // checkHeld makes sure that the log knows how many names it has of each file,

@@ -12,9 +12,9 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 	"github.com/codeagent/sandbox/tests/kit/direct"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // granter is a bridge that only grants: the test is its client.
@@ -115,7 +115,7 @@ func (f *folder) undo() {
 	check(f.t, f.Undo(f.t.Context(), 1))
 }
 
-func (f *folder) snapshot() undologtest.Tree { return undologtest.Snapshot(f.t, f.dir) }
+func (f *folder) snapshot() *treesnap.Snapshot { return treesnap.MustTake(f.t, f.dir) }
 
 func put(t *testing.T, file *os.File, off int64, s string) {
 	t.Helper()
@@ -150,7 +150,7 @@ func TestMBGrantUndone(t *testing.T) {
 		t.Fatalf("entry %+v", e)
 	}
 	f.undo()
-	undologtest.Same(t, "after undo", before, f.snapshot())
+	treesnap.Same(t, "after undo", before, f.snapshot())
 }
 
 // TestMBGrantRefused: what is not granted, and with which error; nothing is captured then.
@@ -233,5 +233,5 @@ func TestMBGrantTmpfile(t *testing.T) {
 		t.Error("content")
 	}
 	f.undo()
-	undologtest.Same(t, "after undo", before, f.snapshot())
+	treesnap.Same(t, "after undo", before, f.snapshot())
 }

@@ -11,9 +11,9 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 func (f *folder) unlink(name string) {
@@ -28,11 +28,11 @@ func (f *folder) rename(from, to string) {
 
 // unwind undoes all steps, newest first, and compares the folder with what it was like
 // before each.
-func (f *folder) unwind(before []undologtest.Tree) {
+func (f *folder) unwind(before []*treesnap.Snapshot) {
 	f.t.Helper()
 	for i := len(before) - 1; i >= 0; i-- {
 		f.undo()
-		undologtest.Same(f.t, "before step", before[i], f.snapshot())
+		treesnap.Same(f.t, "before step", before[i], f.snapshot())
 	}
 }
 
@@ -50,7 +50,7 @@ func TestMBGrantAcrossSteps(t *testing.T) {
 			f := newFolderIn(t, t.TempDir(), undolog.Limits{AdoptedRaw: 1}) // what nobody has open is packed
 			f.write("f", "content of the file")
 			f.write("other", "other")
-			var before []undologtest.Tree
+			var before []*treesnap.Snapshot
 			var file *os.File
 			for _, do := range []func(){
 				func() { file = f.must("f", os.O_RDWR); put(t, file, 0, "1") },
@@ -73,7 +73,7 @@ func TestMBGrantAcrossSteps(t *testing.T) {
 func TestMBGrantMapped(t *testing.T) {
 	f := newFolder(t)
 	f.write("f", "content of the file")
-	var before []undologtest.Tree
+	var before []*treesnap.Snapshot
 	var mapped []byte
 	for _, do := range []func(){
 		func() {
@@ -163,7 +163,7 @@ func TestMBGrantUnchanged(t *testing.T) {
 		t.Errorf("nothing: %+v", e)
 	}
 	check(t, f.Redo(t.Context(), 1))
-	undologtest.Same(t, "after redo", changed, f.snapshot())
+	treesnap.Same(t, "after redo", changed, f.snapshot())
 	if e := f.step(func() { put(t, file, 0, "C") }); e == nil || e.AffectedCount != 1 {
 		t.Errorf("written natively: %+v", e)
 	}
@@ -171,7 +171,7 @@ func TestMBGrantUnchanged(t *testing.T) {
 		t.Error("there is something to redo after a native write")
 	}
 	f.undo()
-	undologtest.Same(t, "after undo", changed, f.snapshot())
+	treesnap.Same(t, "after undo", changed, f.snapshot())
 }
 
 // TestMBGrantMappedUnchanged: a mapping leaves no trace of a change in the file's times where its page was written to
@@ -197,7 +197,7 @@ func TestMBGrantMappedUnchanged(t *testing.T) {
 		t.Errorf("through a mapping: %+v", e)
 	}
 	check(t, unix.Munmap(mapped))
-	f.unwind([]undologtest.Tree{before, between})
+	f.unwind([]*treesnap.Snapshot{before, between})
 }
 
 // TestMBGrantMetadata: a change of attributes only is told as such.
@@ -229,10 +229,10 @@ func TestMBGrantNoBarrier(t *testing.T) {
 	f.step(func() { put(t, file, 2, "3") })
 	put(t, file, 3, "4")
 	f.undo()
-	undologtest.Same(t, "before the second step", middle, f.snapshot())
+	treesnap.Same(t, "before the second step", middle, f.snapshot())
 	put(t, file, 1, "X")
 	f.undo()
-	undologtest.Same(t, "before the first step", before, f.snapshot())
+	treesnap.Same(t, "before the first step", before, f.snapshot())
 
 	f.step(func() {
 		g := f.must("g", os.O_RDWR)
@@ -271,7 +271,7 @@ func TestMBGrantAsUser(t *testing.T) {
 	if written, known := hostfs.Written(fd); !written || known {
 		t.Errorf("a file of root's: %v, %v", written, known)
 	}
-	f.unwind([]undologtest.Tree{before})
+	f.unwind([]*treesnap.Snapshot{before})
 }
 
 // TestMBGrantShut: what became of a granted file is found out too where its owner may not search
@@ -328,7 +328,7 @@ func TestMBGrantShut(t *testing.T) {
 				t.Errorf("%s: %d can still be written to", how, n)
 			}
 		})
-		f.unwind([]undologtest.Tree{before})
+		f.unwind([]*treesnap.Snapshot{before})
 	}
 }
 
@@ -343,7 +343,7 @@ func TestMBGrantReflink(t *testing.T) {
 		return st.Bavail * uint64(st.Bsize)
 	}
 	was := free()
-	var before []undologtest.Tree
+	var before []*treesnap.Snapshot
 	var file *os.File
 	for _, do := range []func(){
 		func() { file = f.must("f", os.O_RDWR); put(t, file, 1000, "1") },
@@ -377,7 +377,7 @@ func TestMBGrantLarge(t *testing.T) {
 	if e == nil || e.Unprotected || e.StoredBytes > 8<<20 {
 		t.Errorf("%+v", e)
 	}
-	f.unwind([]undologtest.Tree{before})
+	f.unwind([]*treesnap.Snapshot{before})
 }
 
 // TestMBGrantOutgrown: the content of a file that is larger than a step may be is not kept.

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // grantModel does things at random with a few files, of which it keeps descriptors and
@@ -136,14 +136,14 @@ func TestMBGrantModel(t *testing.T) {
 
 func (m *grantModel) run() {
 	m.t.Helper()
-	var before []undologtest.Tree
+	var before []*treesnap.Snapshot
 	for range 12 {
 		now := m.snapshot()
 		switch k := m.r.IntN(10); {
 		case k == 0 && len(before) > 0:
 			m.did("-- undo")
 			m.undo()
-			undologtest.Same(m.t, "before the step that was undone", before[len(before)-1], m.snapshot())
+			treesnap.Same(m.t, "before the step that was undone", before[len(before)-1], m.snapshot())
 			before = before[:len(before)-1]
 		case k == 1:
 			m.did("-- rolled back")
@@ -151,13 +151,13 @@ func (m *grantModel) run() {
 			if err == nil {
 				m.t.Fatal("no error")
 			}
-			undologtest.Same(m.t, "after a rollback", now, m.snapshot())
+			treesnap.Same(m.t, "after a rollback", now, m.snapshot())
 		default:
 			m.did("-- step")
 			if e := m.step(m.some); e != nil {
 				before = append(before, now)
 			} else {
-				undologtest.Same(m.t, "without an entry", now, m.snapshot())
+				treesnap.Same(m.t, "without an entry", now, m.snapshot())
 			}
 		}
 	}

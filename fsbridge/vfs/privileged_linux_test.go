@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 func (f *folder) mode(name string) uint32 {
@@ -88,7 +88,7 @@ func TestModeBitsComeBack(t *testing.T) {
 	}
 	after := f.snapshot()
 	f.undo()
-	undologtest.Same(t, "after undo", before, f.snapshot())
+	treesnap.Same(t, "after undo", before, f.snapshot())
 	check(t, f.Redo(t.Context(), 1))
-	undologtest.Same(t, "after redo", after, f.snapshot())
+	treesnap.Same(t, "after redo", after, f.snapshot())
 }

@@ -8,10 +8,10 @@
 // a restored file may have a new one. Access and change times are not recorded,
 // nor is the size of a directory, which the file system chooses.
 //
-// Everything is read relative to directory descriptors and no symlink is
+// On Linux everything is read relative to directory descriptors and no symlink is
 // followed, so names that are not UTF-8 and paths beyond PATH_MAX work. A
 // descriptor is held for each level of depth. Nothing is written. What may not
 // be read (as an ordinary user) is recorded as unreadable.
 //
-// The package imports nothing of this module: any test may use it.
+// On Linux the package imports nothing of this module, so that any test may use it; elsewhere it asks fsbridge/hostfs which names are one file.
 package treesnap

@@ -103,6 +103,30 @@ func AssertEqual(t reporter, before, after *Snapshot, opts ...Options) bool {
 	return false
 }
 
+// Same fails the test at once, and says where they differ, unless the trees are equal, but for links from elsewhere: an undo log keeps files by them.
+func Same(t interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}, what string, want, got *Snapshot) {
+	t.Helper()
+	if d := Different(want, got); len(d) > 0 {
+		t.Fatalf("%s: %d difference(s):\n  %s", what, len(d), strings.Join(d, "\n  "))
+	}
+}
+
+// Different is [Diff] but for links from elsewhere.
+func Different(want, got *Snapshot) []string { return Diff(want, got, Options{IgnoreLinks: true}) }
+
+// Line is what is recorded of a path, but for links from elsewhere; "" if there is nothing.
+func (s *Snapshot) Line(path string) string {
+	e, ok := s.Entries[path]
+	if !ok {
+		return ""
+	}
+	e.Links = 0
+	return fmt.Sprintf("%+v", e)
+}
+
 func union(x, y *Snapshot) []string {
 	paths := make([]string, 0, len(x.Entries))
 	for p := range x.Entries {

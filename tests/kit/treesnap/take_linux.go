@@ -16,19 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// block is the unit in which contents are hashed. Blocks of zeros are left out,
-// so that a hole and written zeros are the same content.
-const block = 64 << 10
-
-type inode struct{ dev, ino uint64 }
-
-type taker struct {
-	snap  *Snapshot
-	links map[inode][]string
-	nlink map[inode]int
-	buf   []byte
-}
-
 // Take records the tree at root. A tree that changes meanwhile gives an error
 // or a record of no single moment.
 func Take(root string) (*Snapshot, error) {
@@ -37,12 +24,7 @@ func Take(root string) (*Snapshot, error) {
 		return nil, &fs.PathError{Op: "open", Path: root, Err: err}
 	}
 	defer unix.Close(fd)
-	t := &taker{
-		snap:  &Snapshot{Entries: map[string]Entry{}},
-		links: map[inode][]string{},
-		nlink: map[inode]int{},
-		buf:   make([]byte, block),
-	}
+	t := newTaker()
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return nil, &fs.PathError{Op: "stat", Path: root, Err: err}
@@ -55,19 +37,6 @@ func Take(root string) (*Snapshot, error) {
 	}
 	t.groups()
 	return t.snap, nil
-}
-
-// MustTake is Take, which fails the test on error.
-func MustTake(t interface {
-	Helper()
-	Fatalf(format string, args ...any)
-}, root string) *Snapshot {
-	t.Helper()
-	s, err := Take(root)
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	return s
 }
 
 // dir records what is in the directory fd, whose path is prefix without the
@@ -115,12 +84,7 @@ func (t *taker) entry(dirfd int, name, path string) error {
 	if err != nil {
 		return err
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR && st.Nlink > 1 {
-		id := inode{uint64(st.Dev), st.Ino}
-		t.links[id] = append(t.links[id], path)
-		t.nlink[id] = int(st.Nlink)
-	}
-	t.snap.Entries[path] = e
+	t.add(path, e, inode{uint64(st.Dev), st.Ino}, int(st.Nlink))
 	return nil
 }
 
@@ -131,21 +95,6 @@ func (t *taker) subdir(dirfd int, name, path string) error {
 	}
 	defer unix.Close(fd)
 	return t.dir(fd, path)
-}
-
-// groups names each hard-link group by its first path.
-func (t *taker) groups() {
-	for id, paths := range t.links {
-		sort.Strings(paths)
-		for _, p := range paths {
-			e := t.snap.Entries[p]
-			if len(paths) > 1 {
-				e.Group = paths[0]
-			}
-			e.Links = t.nlink[id] - len(paths)
-			t.snap.Entries[p] = e
-		}
-	}
 }
 
 // content hashes the blocks of a file that are not all zero, with their
