@@ -92,6 +92,28 @@ func TestWithoutKeys(t *testing.T) {
 	}
 }
 
+// TestFirstToken: no web page gives a sandbox its first token. It could sign addresses with it, and a browser sends what is signed unasked.
+func TestFirstToken(t *testing.T) {
+	for _, remote := range []bool{false, true} {
+		r := newRig(t, func(o *Options) {
+			o.Root, o.Live, o.Remote = "", &fake{id: "pod", dir: t.TempDir(), done: make(chan struct{})}, remote
+		})
+		body := `{"accessToken":"` + oneKey + `"}`
+		refused := []string{"Origin: http://elsewhere.example", "Origin: null", "Sec-Fetch-Site: cross-site"}
+		if !remote {
+			refused = append(refused, "Host: elsewhere.example")
+		}
+		for _, header := range refused {
+			if a := r.call("POST", "/init", body, "Content-Type: text/plain", header); a.status != 403 {
+				t.Errorf("remote %v, %s: %d %s", remote, header, a.status, a.body)
+			}
+		}
+		if a := r.call("POST", "/init", body); a.status != 204 {
+			t.Errorf("remote %v: %d %s", remote, a.status, a.body)
+		}
+	}
+}
+
 // TestForeign: tokens, ids and names of others lead nowhere.
 func TestForeign(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Domain = "box.example:3000" })

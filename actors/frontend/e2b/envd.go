@@ -255,6 +255,11 @@ func (s *Server) initialise(w http.ResponseWriter, r *http.Request) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.token == "" {
+		if err := unguarded(r, p.open); err != nil {
+			return err
+		}
+	}
 	token := p.token
 	switch given := r.Header.Get("X-Access-Token"); {
 	case p.token == "" && s.o.Live != nil && len(m.Token) >= minKey && len(m.Token) <= maxToken:

@@ -155,6 +155,60 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
+// TestResumed: a sandbox that a request has started again has an end, too: after the time that it was made with, and five minutes at least.
+func TestResumed(t *testing.T) {
+	for asked, lives := range map[int]time.Duration{60: 5 * time.Minute, 900: 15 * time.Minute} {
+		r := newRig(t, nil)
+		sb := r.create(map[string]any{"timeout": asked, "autoPause": true, "autoResume": map[string]any{"enabled": true}})
+		state := func() string {
+			var d wire.Detail
+			r.call("GET", "/sandboxes/"+sb.ID, nil).into(t, &d)
+			return d.State
+		}
+		paused := func() bool { return state() == wire.StatePaused }
+		r.clock.Advance(time.Duration(asked) * time.Second)
+		actortest.Eventually(t, "the end of its time", paused)
+		if a := r.call("GET", "/envs", nil, sb.headers()...); a.status != 200 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		r.clock.Advance(lives - time.Second)
+		if paused() {
+			t.Errorf("of %d s: paused before its time", asked)
+		}
+		r.clock.Advance(time.Second)
+		actortest.Eventually(t, "the end of its time again", paused)
+	}
+}
+
+// TestMoreTime: who gives a sandbox more time while something else has its turn, as a copy that takes long, has it, although its time ends meanwhile.
+func TestMoreTime(t *testing.T) {
+	r := newRig(t, nil)
+	for _, pauses := range []bool{false, true} {
+		made := r.create(map[string]any{"timeout": 60, "autoPause": pauses})
+		sb := r.s.sandbox(made.ID)
+		back, err := sb.take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		sb.mu.Lock()
+		round := sb.round
+		sb.mu.Unlock()
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			sb.expire(round) // its time has ended
+		}()
+		if a := r.call("POST", "/sandboxes/"+made.ID+"/timeout", map[string]any{"timeout": 60}); a.status != 204 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		back()
+		<-over
+		if a := r.call("GET", "/health", nil, made.headers()...); a.status != 204 {
+			t.Errorf("autoPause %v: %d %s", pauses, a.status, a.body)
+		}
+	}
+}
+
 // TestTakenUp: a server that begins takes up what another has left, and one root has one server.
 func TestTakenUp(t *testing.T) {
 	r := newRig(t, nil)
@@ -166,6 +220,10 @@ func TestTakenUp(t *testing.T) {
 		t.Fatalf("a second server: %v", err)
 	}
 	r.s.drain(t.Context())
+	if _, err := New(Options{Root: r.root, Start: r.start}); err == nil {
+		t.Error("a second server took the root while requests of the first were under way")
+	}
+	r.s.unlock()
 	cut := filepath.Join(r.root, sandboxesName, wire.NewID()) // a server was killed while it made it
 	if err := os.MkdirAll(filepath.Join(cut, homeName), 0o700); err != nil {
 		t.Fatal(err)

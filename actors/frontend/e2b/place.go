@@ -68,14 +68,19 @@ func (p *place) admit(r *http.Request) error {
 	p.mu.Unlock()
 	switch {
 	case token == "" && open:
-		if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" || !web.NamesThisMachine(r.Host) {
-			return wire.Fail(http.StatusForbidden, "this server has no token, and answers no browser, and to names of this machine only")
-		}
-		return nil
+		return unguarded(r, true)
 	case token == "":
 		return wire.Fail(http.StatusUnauthorized, "this sandbox has no token yet: POST /init gives it one")
 	case !same(r.Header.Get("X-Access-Token"), token):
 		return wire.Fail(http.StatusUnauthorized, "the access token (X-Access-Token) is missing, or not this sandbox's")
+	}
+	return nil
+}
+
+// unguarded tells whether a request may do something for which no token is needed yet, and give the sandbox its first one: none that a web page can have made. open is a server that this machine alone reaches.
+func unguarded(r *http.Request, open bool) error {
+	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" || open && !web.NamesThisMachine(r.Host) {
+		return wire.Fail(http.StatusForbidden, "this server has no token, and answers no browser, and to names of this machine only")
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	now := s.o.Clock.Now()
 	sb := s.newSandbox(wire.NewID())
 	sb.meta = metadata{
-		ID: sb.id, Template: cmp.Or(n.TemplateID, wire.BaseTemplate), Token: newToken(), StartedAt: now, EndAt: now.Add(life), OnTimeout: wire.OnTimeoutKill,
+		ID: sb.id, Template: cmp.Or(n.TemplateID, wire.BaseTemplate), Token: newToken(), StartedAt: now, EndAt: now.Add(life), Life: life, OnTimeout: wire.OnTimeoutKill,
 		AutoResume: n.AutoResume != nil && n.AutoResume.Enabled, Offline: n.Offline(), Metadata: n.Metadata, Envs: n.EnvVars,
 	}
 	if n.AutoPause {
@@ -132,13 +132,19 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 
 // make makes a sandbox's directory and starts it. After an error nothing of it is left.
 func (s *Server) make(ctx context.Context, sb *sandbox, from string) (err error) {
-	s.mu.RLock()
-	full := len(s.sandboxes) >= maxSandboxes
-	s.mu.RUnlock()
+	s.mu.Lock()
+	full := len(s.sandboxes)+s.making >= maxSandboxes
+	if !full {
+		s.making++
+	}
+	s.mu.Unlock()
 	if full {
 		return wire.Fail(http.StatusTooManyRequests, "there are %d sandboxes: end some", maxSandboxes)
 	}
 	defer func() {
+		s.mu.Lock()
+		s.making--
+		s.mu.Unlock()
 		if err != nil {
 			sb.mu.Lock()
 			sb.gone = true
@@ -158,7 +164,7 @@ func (s *Server) make(ctx context.Context, sb *sandbox, from string) (err error)
 	if err := sb.save(func(*metadata) {}); err != nil {
 		return err
 	}
-	if _, err := sb.start(ctx); err != nil {
+	if _, err := sb.launch(ctx, sb.meta.Life); err != nil { // nobody else knows it yet
 		return err
 	}
 	s.mu.Lock()
@@ -225,7 +231,7 @@ func (s *Server) detail(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) killSandbox(w http.ResponseWriter, r *http.Request) error {
 	sb, err := s.named(r)
 	if err == nil {
-		err = sb.kill(r.Context())
+		err = sb.kill(r.Context(), anyRound)
 	}
 	return noContent(w, err)
 }
@@ -285,7 +291,7 @@ func (s *Server) refresh(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) pauseSandbox(w http.ResponseWriter, r *http.Request) error {
 	sb, err := s.named(r)
 	if err == nil {
-		err = sb.pause(r.Context())
+		err = sb.pause(r.Context(), anyRound)
 	}
 	return noContent(w, err)
 }
@@ -307,11 +313,8 @@ func (s *Server) connectSandbox(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	_, before, _ := sb.look()
-	p, err := sb.start(r.Context())
+	p, err := sb.start(r.Context(), life)
 	if err != nil {
-		return err
-	}
-	if err := sb.lives(life, true); err != nil {
 		return err
 	}
 	status := http.StatusCreated

@@ -366,6 +366,7 @@ func newRig(t *testing.T, change func(*Options)) *rig {
 	t.Cleanup(func() {
 		s.drain(context.Background())
 		r.http.Close()
+		s.unlock()
 	})
 	return r
 }

@@ -21,6 +21,7 @@ type metadata struct {
 	Traffic    string            `json:"traffic_token,omitempty"` // that the ports of programs inside need; empty: none
 	StartedAt  time.Time         `json:"started_at"`
 	EndAt      time.Time         `json:"end_at"`
+	Life       time.Duration     `json:"life,omitempty"` // that was asked for when it was made
 	OnTimeout  string            `json:"on_timeout"`
 	AutoResume bool              `json:"auto_resume,omitempty"`
 	Offline    bool              `json:"offline,omitempty"`
@@ -79,7 +80,7 @@ func (sb *sandbox) running(ctx context.Context) (*place, error) {
 		return p, nil
 	}
 	if !gone && m.AutoResume && p == nil {
-		return sb.start(ctx)
+		return sb.start(ctx, max(m.Life, wire.DefaultTimeout))
 	}
 	if gone {
 		return nil, wire.Fail(wire.StatusGone, "the sandbox %s was not found", sb.id)
@@ -87,24 +88,28 @@ func (sb *sandbox) running(ctx context.Context) (*place, error) {
 	return nil, wire.Fail(wire.StatusGone, "the sandbox %s is paused: connect to it", sb.id)
 }
 
-// start starts the session if there is none.
-func (sb *sandbox) start(ctx context.Context) (*place, error) {
+// start starts the session if there is none. The sandbox lives for that long at least: whoever starts it says how long, or it would have no end.
+func (sb *sandbox) start(ctx context.Context, life time.Duration) (*place, error) {
 	back, err := sb.take(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer back()
-	return sb.launch(ctx)
+	p, err := sb.launch(ctx, life)
+	if err == nil {
+		sb.arm()
+	}
+	return p, err
 }
 
-// launch is start for who has the turn.
-func (sb *sandbox) launch(ctx context.Context) (*place, error) {
+// launch is start for who has the turn, and who then sets the timer (arm).
+func (sb *sandbox) launch(ctx context.Context, life time.Duration) (*place, error) {
 	m, p, gone := sb.look()
 	switch {
 	case gone:
 		return nil, notFound(sb.id)
 	case p != nil && !ended(p.live):
-		return p, nil
+		return p, sb.save(sb.lasts(life, true))
 	case sb.s.draining.Load():
 		return nil, ending()
 	}
@@ -117,7 +122,11 @@ func (sb *sandbox) launch(ctx context.Context) (*place, error) {
 		m.UndoDir, err = undoDir(ctx, live)
 	}
 	if err == nil {
-		err = sb.save(func(now *metadata) { now.UndoDir, now.Paused = m.UndoDir, false })
+		longer := sb.lasts(life, true) // from now on: a start may take long
+		err = sb.save(func(now *metadata) {
+			now.UndoDir, now.Paused = m.UndoDir, false
+			longer(now)
+		})
 	}
 	if err != nil {
 		sb.s.closeLive(context.WithoutCancel(ctx), live)
@@ -155,17 +164,18 @@ func (sb *sandbox) begins() func() {
 	return sb.gate.RUnlock
 }
 
-// rest closes the session: the sandbox is paused then.
+// rest closes the session: the sandbox is paused then. Its time does not end here any more.
 func (sb *sandbox) rest(ctx context.Context) {
 	back, err := sb.take(ctx)
 	if err != nil {
 		return
 	}
 	defer back()
+	sb.disarm()
 	sb.halt(ctx)
 }
 
-// halt is rest for who has the turn. It reports whether there was a session.
+// halt closes the session. It reports whether there was one. The caller has the turn.
 func (sb *sandbox) halt(ctx context.Context) bool {
 	sb.mu.Lock()
 	p := sb.place
@@ -179,25 +189,36 @@ func (sb *sandbox) halt(ctx context.Context) bool {
 	return true
 }
 
-// pause closes the session. It fails if there is none.
-func (sb *sandbox) pause(ctx context.Context) error {
+// anyRound is for those who end a sandbox whatever was said of its time.
+const anyRound = -1
+
+// current tells whether nobody has said anything of the sandbox's time since a timer was set. The caller holds mu.
+func (sb *sandbox) current(round int) bool { return round == anyRound || round == sb.round }
+
+// pause closes the session. It fails if there is none. Of a timer, which says its round, it does nothing once there is a later one.
+func (sb *sandbox) pause(ctx context.Context, round int) error {
 	back, err := sb.take(ctx)
 	if err != nil {
 		return err
 	}
 	defer back()
-	if _, _, gone := sb.look(); gone {
+	sb.mu.Lock()
+	current, gone := sb.current(round), sb.gone
+	sb.mu.Unlock()
+	switch {
+	case !current:
+		return nil
+	case gone:
 		return notFound(sb.id)
-	}
-	if !sb.halt(ctx) {
+	case !sb.halt(ctx):
 		return wire.Fail(http.StatusConflict, "the sandbox %s is paused already", sb.id)
 	}
 	sb.disarm()
 	return sb.save(func(m *metadata) { m.Paused = true })
 }
 
-// kill ends the sandbox, and removes all of it.
-func (sb *sandbox) kill(ctx context.Context) error {
+// kill ends the sandbox, and removes all of it; round is as in pause.
+func (sb *sandbox) kill(ctx context.Context, round int) error {
 	ctx = context.WithoutCancel(ctx)
 	back, err := sb.take(ctx)
 	if err != nil {
@@ -205,10 +226,13 @@ func (sb *sandbox) kill(ctx context.Context) error {
 	}
 	defer back()
 	sb.mu.Lock()
-	gone := sb.gone
-	sb.gone = true
+	current, gone := sb.current(round), sb.gone
+	sb.gone = gone || current
 	sb.mu.Unlock()
-	if gone {
+	switch {
+	case !current:
+		return nil
+	case gone:
 		return notFound(sb.id)
 	}
 	sb.disarm()
@@ -228,19 +252,23 @@ func (sb *sandbox) disarm() {
 	sb.round++
 }
 
-// lives says how long it lives from now on. With atLeast it does not become shorter.
-func (sb *sandbox) lives(d time.Duration, atLeast bool) error {
-	now := sb.s.o.Clock.Now()
-	err := sb.save(func(m *metadata) {
-		if end := now.Add(d); !atLeast || end.After(m.EndAt) {
+// lasts changes how long it lives from now on. With atLeast it does not become shorter.
+func (sb *sandbox) lasts(d time.Duration, atLeast bool) func(*metadata) {
+	end := sb.s.o.Clock.Now().Add(d)
+	return func(m *metadata) {
+		if !atLeast || end.After(m.EndAt) {
 			m.EndAt = end
 		}
-	})
-	if err != nil {
-		return err
 	}
-	sb.arm()
-	return nil
+}
+
+// lives says how long it lives from now on, as in lasts.
+func (sb *sandbox) lives(d time.Duration, atLeast bool) error {
+	err := sb.save(sb.lasts(d, atLeast))
+	if err == nil {
+		sb.arm()
+	}
+	return err
 }
 
 // arm has the sandbox end in time.
@@ -256,21 +284,14 @@ func (sb *sandbox) arm() {
 	sb.stop = sb.s.o.Clock.AfterFunc(left, func() { go sb.expire(round) })
 }
 
-// expire is the end of a sandbox's time.
+// expire is the end of a sandbox's time. Whoever starts it, or gives it more time, before this has its turn is first.
 func (sb *sandbox) expire(round int) {
-	sb.mu.Lock()
-	stale := round != sb.round || sb.gone
-	action := sb.meta.OnTimeout
-	sb.mu.Unlock()
-	if stale {
-		return
-	}
-	ctx := context.Background()
+	m, _, _ := sb.look()
 	do := sb.kill
-	if action == wire.OnTimeoutPause {
+	if m.OnTimeout == wire.OnTimeoutPause {
 		do = sb.pause
 	}
-	if err := do(ctx); err != nil && !errors.As(err, new(*wire.Problem)) {
+	if err := do(context.Background(), round); err != nil && !errors.As(err, new(*wire.Problem)) {
 		sb.s.o.Logger.Warn("a sandbox at the end of its time", "component", "e2b", "sandbox", sb.id, "err", err)
 	}
 }

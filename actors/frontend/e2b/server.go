@@ -84,6 +84,7 @@ type Server struct {
 
 	mu        sync.RWMutex
 	sandboxes map[string]*sandbox
+	making    int        // how many more there will be
 	copying   sync.Mutex // one copy of a folder at a time: they share the disk
 }
 
@@ -117,6 +118,7 @@ func New(o Options) (*Server, error) {
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	defer s.unlock()
 	srv := &http.Server{
 		Handler: s, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog:    slog.NewLogLogger(s.o.Logger.Handler(), slog.LevelDebug),
@@ -143,7 +145,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return errors.Join(err, srv.Close())
 }
 
-// drain closes all sessions: no new one begins.
+// drain closes all sessions: no new one begins. The root is still ours: requests that are under way may remove what is in it.
 func (s *Server) drain(ctx context.Context) {
 	s.draining.Store(true)
 	var all sync.WaitGroup
@@ -154,7 +156,6 @@ func (s *Server) drain(ctx context.Context) {
 		all.Go(func() { sb.rest(ctx) })
 	}
 	all.Wait()
-	s.unlock()
 }
 
 // closeLive ends a session.
