@@ -21,8 +21,12 @@ import (
 // moved: it says where the log is. A note is a hint; the log itself says whose it is.
 // Logs outside of the state directory have a note of their own, so that sessions hide them from what runs inside.
 
-// maxNote bounds what is read of a note, in bytes.
-const maxNote = 16 << 10
+const (
+	// folderNotes is where the notes for folders are in the state directory.
+	folderNotes = "folders"
+	// maxNote bounds what is read of a note, in bytes.
+	maxNote = 16 << 10
+)
 
 // noteLog notes where the log of the folder with that key is, if it has one, and that there is one outside of the state directory, where no guest may read it.
 // Where there is no place for notes, nothing is noted.
@@ -32,7 +36,7 @@ func noteLog(key, dir string) error {
 		return nil //nolint:nilerr // there is no place
 	}
 	if key != "" {
-		err = note(filepath.Join(state, "folders", key), dir)
+		err = note(filepath.Join(state, folderNotes, key), dir)
 	}
 	if lexical.Within(dir, state) {
 		return err
@@ -45,9 +49,9 @@ func noteElsewhere(state, dir string) error {
 	all := []string{dir}
 	notes := filepath.Join(state, hypervisor.LogNotes)
 	if _, err := os.Lstat(notes); errors.Is(err, fs.ErrNotExist) {
-		old, _ := os.ReadDir(filepath.Join(state, "folders"))
+		old, _ := os.ReadDir(filepath.Join(state, folderNotes))
 		for _, e := range old {
-			if b, _, err := hostfs.ReadRegular(filepath.Join(state, "folders", e.Name()), maxNote, false); err == nil && filepath.IsAbs(string(b)) && !lexical.Within(string(b), state) {
+			if b, _, err := hostfs.ReadRegular(filepath.Join(state, folderNotes, e.Name()), maxNote, false); err == nil && filepath.IsAbs(string(b)) && !lexical.Within(string(b), state) {
 				all = append(all, string(b))
 			}
 		}
@@ -96,7 +100,7 @@ func movedLog(path string) (dir, was string, ok bool) {
 	if err != nil {
 		return "", "", false
 	}
-	b, _, err := hostfs.ReadRegular(filepath.Join(state, "folders", key), maxNote, false)
+	b, _, err := hostfs.ReadRegular(filepath.Join(state, folderNotes, key), maxNote, false)
 	if err != nil || !filepath.IsAbs(string(b)) || !hypervisor.IsLog(string(b)) {
 		return "", "", false
 	}
@@ -157,17 +161,8 @@ func (d *Directory) closeLog() error {
 		return d.Log.Close()
 	}
 	err := d.Log.Withdraw()
-	if hypervisor.IsLog(d.Config.UndoDir) {
-		return err
-	}
-	state, serr := StateDir()
-	if serr != nil {
-		return err
-	}
-	for _, note := range []string{filepath.Join(state, "folders", undolog.FolderKey(d.Config.Path)), filepath.Join(state, hypervisor.LogNotes, keyed(d.Config.UndoDir))} {
-		if b, _, rerr := hostfs.ReadRegular(note, maxNote, false); rerr == nil && string(b) == d.Config.UndoDir {
-			_ = os.Remove(note)
-		}
+	if !hypervisor.IsLog(d.Config.UndoDir) {
+		forgetNotes(undolog.FolderKey(d.Config.Path), d.Config.UndoDir)
 	}
 	return err
 }

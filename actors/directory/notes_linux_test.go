@@ -2,12 +2,14 @@ package directory
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages/lexical"
 )
@@ -87,5 +89,72 @@ func TestW9AmongLogs(t *testing.T) {
 		if ok != (err == nil) || !ok && !errors.Is(err, api.ErrDirectory) {
 			t.Errorf("%s: %v", path, err)
 		}
+	}
+}
+
+// TestForget: of a folder that is to go nothing is left but the folder, and of another one all.
+func TestForget(t *testing.T) {
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_STATE_HOME", filepath.Join(base, "state"))
+	keep := func(name, log string) (folder string) {
+		t.Helper()
+		folder = filepath.Join(base, name)
+		for _, dir := range []string{folder, filepath.Join(log, "steps"), filepath.Join(log, "trash")} {
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, file := range []string{"version", "lock"} {
+			if err := os.WriteFile(filepath.Join(log, file), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := noteLog(undolog.FolderKey(folder), log); err != nil {
+			t.Fatal(err)
+		}
+		for _, of := range []func(string) (string, error){MachineDir, FrontendDir} {
+			dir, err := of(folder)
+			if err == nil {
+				err = os.MkdirAll(filepath.Join(dir, "below"), 0o700)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return folder
+	}
+	all := func() (files []string) {
+		t.Helper()
+		err := filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && path != filepath.Join(base, "goes") && !(d.IsDir() && (filepath.Dir(filepath.Dir(path)) == base || filepath.Dir(path) == base || filepath.Base(filepath.Dir(path)) == "sandbox")) {
+				files = append(files, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return files
+	}
+	keep("stays", filepath.Join(base, "logs", "stays"))
+	before := all()
+	log := filepath.Join(base, "logs", "goes")
+	folder := keep("goes", log)
+	if len(all()) <= len(before)+4 {
+		t.Fatalf("nothing is kept: %q", all())
+	}
+	for range 2 { // the second time there is nothing
+		if err := Forget(t.Context(), folder, log); err != nil {
+			t.Fatal(err)
+		}
+		if after := all(); !slices.Equal(after, before) {
+			t.Errorf("%q, want %q", after, before)
+		}
+	}
+	if _, err := os.Stat(folder); err != nil {
+		t.Error(err)
 	}
 }

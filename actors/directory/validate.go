@@ -41,13 +41,19 @@ func LogIn(dir, workdir string) (string, error) {
 	return filepath.Join(abs, keyed(path)), nil
 }
 
+// Kinds of what is kept for a folder in the state directory, beside its log.
+const (
+	machines  = "machines"
+	frontends = "frontends"
+)
+
 // MachineDir returns where the persistent machine of a session is kept whose
 // first working folder is workdir. Nothing is created.
-func MachineDir(workdir string) (string, error) { return stateOf("machines", workdir) }
+func MachineDir(workdir string) (string, error) { return stateOf(machines, workdir) }
 
 // FrontendDir returns where a frontend keeps what belongs to the working folder workdir, and nobody
 // inside may read. Nothing is created.
-func FrontendDir(workdir string) (string, error) { return stateOf("frontends", workdir) }
+func FrontendDir(workdir string) (string, error) { return stateOf(frontends, workdir) }
 
 // stateOf is a directory of ours for a folder, of a kind.
 func stateOf(kind, workdir string) (string, error) {

@@ -2,6 +2,7 @@ package e2b
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -228,7 +229,18 @@ func TestTakenUp(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(cut, homeName), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	again := newRig(t, func(o *Options) { o.Root = r.root })
+	var forgotten []string
+	again := newRig(t, func(o *Options) {
+		o.Root = r.root
+		o.Forget = func(_ context.Context, folder, undoDir string) error {
+			_, err := os.Stat(folder) // it says what is its own
+			forgotten = append(forgotten, folder+" "+undoDir)
+			return err
+		}
+	})
+	if want := filepath.Join(cut, homeName) + " "; len(forgotten) != 1 || forgotten[0] != want {
+		t.Errorf("forgotten: %q, want %q", forgotten, want)
+	}
 	if _, err := os.Stat(cut); !os.IsNotExist(err) {
 		t.Errorf("half a sandbox is still there: %v", err)
 	}

@@ -46,6 +46,8 @@ type StartRequest struct {
 type Options struct {
 	// Start starts the session of a sandbox of the REST API. It may be called by several goroutines at once.
 	Start func(ctx context.Context, r StartRequest) (api.Live, error)
+	// Forget removes all that is kept for the folder of a sandbox which has ended, but not the folder: its log, which is in undoDir, or, if that is empty because the start was cut, where a session would have it. Nil: nothing is kept.
+	Forget func(ctx context.Context, folder, undoDir string) error
 	// Root is where sandboxes, snapshots and templates are. It is made if it is not there.
 	Root string
 	// Templates are folders that sandboxes are copies of, by name, beside those below the root.

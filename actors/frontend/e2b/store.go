@@ -15,7 +15,6 @@ import (
 	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
-	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
 // What lies below the root.
@@ -186,27 +185,17 @@ func readJSON(dir, name string, most int64, into any) error {
 	return json.Unmarshal(b, into)
 }
 
-// removeSandbox removes all of a sandbox, its undo log as well.
+// removeSandbox removes what there is of a sandbox that has no session. A server that ends meanwhile has made it one whose start was cut: the next one goes on ([Server.takeUp]).
 func (s *Server) removeSandbox(ctx context.Context, sb *sandbox) error {
-	m, _, _ := sb.look()
-	err := removeTree(ctx, sb.dir)
-	if m.UndoDir != "" {
-		err = errors.Join(err, removeLog(ctx, m.UndoDir))
-	}
-	return err
-}
-
-// removeLog throws an undo log away, and the directory that it is in, if there is nothing else.
-func removeLog(ctx context.Context, dir string) error {
-	if err := undolog.Discard(ctx, dir); err != nil && !missing(err) {
+	if err := os.Remove(filepath.Join(sb.dir, fileName)); err != nil && !missing(err) {
 		return err
 	}
-	for _, path := range []string{filepath.Join(dir, lockName), dir} { // nobody else opens the log of a folder that is gone
-		if err := os.Remove(path); err != nil && !missing(err) && !errors.Is(err, posix.ENOTEMPTY) {
-			return err
-		}
+	m, _, _ := sb.look()
+	var err error
+	if _, serr := os.Lstat(sb.home()); serr == nil && s.o.Forget != nil {
+		err = s.o.Forget(ctx, sb.home(), m.UndoDir)
 	}
-	return nil
+	return errors.Join(err, removeTree(ctx, sb.dir))
 }
 
 // removeTree removes a directory with all that is in it.

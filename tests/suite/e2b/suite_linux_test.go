@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ type server struct {
 	sandboxes string
 	log       *strings.Builder
 	stop      func() // ends it
+	kill      func() // kills it
 }
 
 // serve starts a server at a free port.
@@ -68,7 +70,17 @@ func start(t *testing.T, box *drive.Sandbox, flags ...string) *server {
 			}
 		}
 	}()
+	var killed atomic.Bool
+	s.kill = func() {
+		killed.Store(true)
+		_ = cmd.Process.Kill() // it may have ended
+	}
 	s.stop = sync.OnceFunc(func() {
+		if killed.Load() {
+			<-read
+			_ = cmd.Wait() // killed
+			return
+		}
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Error(err)
 		}
@@ -131,9 +143,19 @@ func TestSDK(t *testing.T) {
 			t.Errorf("left in %s: %v %v", name, left, err)
 		}
 	}
+	s.nothingKept(t)
+}
+
+// nothingKept looks whether there is something of sandboxes that have ended: logs, notes, and what is named as they are.
+func (s *server) nothingKept(t *testing.T) {
+	t.Helper()
 	err := filepath.WalkDir(s.box.State, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), "home-") {
-			t.Errorf("the log of a sandbox that has ended is left: %s", path)
+		switch {
+		case err != nil:
+		case strings.HasPrefix(d.Name(), "home-"):
+			t.Errorf("what belongs to a sandbox that has ended is left: %s", path)
+		case filepath.Base(filepath.Dir(path)) == "folders", filepath.Base(filepath.Dir(path)) == "policy":
+			t.Errorf("a file about a sandbox that has ended is left: %s", path)
 		}
 		return err
 	})
@@ -225,6 +247,51 @@ func TestAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
+	s.nothingKept(t)
+}
+
+// TestKilledServer: of sandboxes that were being made when the server was killed, and of those that are ended after that, nothing is left.
+func TestKilledServer(t *testing.T) {
+	s := serve(t)
+	var all sync.WaitGroup
+	var made atomic.Int32
+	for range 6 {
+		all.Go(func() {
+			for { // until it is killed
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v2/sandboxes", nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				res, err := http.DefaultClient.Do(req)
+				if err != nil {
+					return
+				}
+				_ = res.Body.Close()
+				if made.Add(1) == 4 {
+					s.kill()
+				}
+			}
+		})
+	}
+	all.Wait()
+	s = start(t, s.box, "--sandboxes", s.sandboxes)
+	_, b := s.call(t, "GET", "/v2/sandboxes?limit=100", "any")
+	var left []struct{ SandboxID string }
+	if err := json.Unmarshal(b, &left); err != nil || len(left) < int(made.Load()) {
+		t.Fatalf("%d sandboxes of %d: %v %s", len(left), made.Load(), err, b)
+	}
+	for i, sb := range left {
+		if i%2 == 0 {
+			if status, b := s.call(t, "POST", "/v2/sandboxes/"+sb.SandboxID+"/connect", "any"); status != http.StatusCreated {
+				t.Errorf("%d %s", status, b)
+			}
+		}
+		if status, b := s.call(t, "DELETE", "/sandboxes/"+sb.SandboxID, "any"); status != http.StatusNoContent {
+			t.Errorf("%d %s", status, b)
+		}
+	}
+	s.nothingKept(t)
 }
 
 // TestKeys: with keys a request needs one of them.

@@ -106,7 +106,7 @@ type e2bServer struct {
 
 // options are the server's, as far as the flags say them.
 func (s *e2bServer) options() (o e2b.Options, err error) {
-	o = e2b.Options{Start: s.start, Environ: plain(s.Env), Version: s.Version, Logger: s.Launcher.Log, Domain: s.e.Domain}
+	o = e2b.Options{Start: s.start, Forget: s.forget, Environ: plain(s.Env), Version: s.Version, Logger: s.Launcher.Log, Domain: s.e.Domain}
 	switch s.e.Role {
 	case RoleAPI:
 		if s.e.Runtime.Listen != "" || s.e.Runtime.Open {
@@ -258,6 +258,18 @@ func (s *e2bServer) start(ctx context.Context, r e2b.StartRequest) (api.Live, er
 		return nil, err
 	}
 	return s.launch(ctx, cfg)
+}
+
+// forget removes what is kept for a folder of a sandbox.
+func (s *e2bServer) forget(ctx context.Context, folder, undoDir string) error {
+	if undoDir == "" {
+		dirs, err := s.Launcher.Validate([]config.Directory{{Path: folder}})
+		if err != nil {
+			return err
+		}
+		undoDir = dirs[0].UndoDir
+	}
+	return actors.Forget(ctx, folder, undoDir)
 }
 
 // hides tells whether a path is hidden already.
