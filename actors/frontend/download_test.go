@@ -1,84 +1,85 @@
-package frontend
+package frontend_test
 
 import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"syscall"
 	"testing"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend"
 )
 
-// viewer has one file.
-type viewer struct {
-	api.Viewer
-	info    api.PathInfo
-	content string
-	before  error // instead of anything
-	after   error // of its end
+// reader is a session in which a file can be read.
+type reader struct {
+	api.Viewer // panics where a test does not expect a call
+	size       int64
+	text       string
+	err        error // after text
 }
 
-func (v viewer) ReadPath(_ context.Context, r api.ReadPathRequest, out io.Writer) error {
-	if v.before != nil {
-		return v.before
-	}
-	if err := r.Open(v.info); err != nil {
+func (v reader) ReadPath(_ context.Context, q api.ReadPathRequest, out io.Writer) error {
+	if err := q.Open(api.PathInfo{Type: api.PathFile, Size: v.size}); err != nil {
 		return err
 	}
-	_, err := io.WriteString(out, v.content)
-	return errors.Join(err, v.after)
+	if v.text != "" {
+		if _, err := io.WriteString(out, v.text); err != nil {
+			return err
+		}
+	}
+	return v.err
 }
 
-// TestDownload: a client has all of a file or knows that it has not, also of one that does not say how long it is.
+// TestDownload: a file that cannot be read is an answer, as long as nothing else was answered; one that ends too early ends the connection.
 func TestDownload(t *testing.T) {
-	var v viewer
-	failed := make(chan error, 1)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := Download(w, r, v, api.ReadPathRequest{Path: "/proc/of\n it"}, slog.New(slog.DiscardHandler)); err != nil {
-			failed <- err
-			w.WriteHeader(HTTPStatus(err))
-		}
-	}))
-	defer s.Close()
-	for name, c := range map[string]struct {
-		v       viewer
-		length  int64 // 0: whatever HTTP makes of it
-		content string
-		cut     bool
+	for _, c := range []struct {
+		name, method, want string
+		v                  reader
+		status             int
+		cut                bool
 	}{
-		"a file":                     {viewer{info: api.PathInfo{Size: 4}, content: "text"}, 4, "text", false},
-		"one that says nothing":      {viewer{content: "text"}, 0, "text", false},
-		"an empty one":               {viewer{}, 0, "", false},
-		"one that becomes shorter":   {viewer{info: api.PathInfo{Size: 9}, content: "text", after: io.ErrUnexpectedEOF}, 9, "text", true},
-		"one that cannot be read on": {viewer{content: "text", after: io.ErrUnexpectedEOF}, 0, "text", true},
+		{"whole", "GET", "text", reader{size: 4, text: "text"}, 200, false},
+		{"empty", "GET", "", reader{}, 200, false},
+		{"of no known length", "GET", "text", reader{text: "text"}, 200, false},
+		{"head", "HEAD", "", reader{size: 4, text: "text"}, 200, false},
+		{"unreadable", "GET", syscall.EIO.Error(), reader{size: 4, err: syscall.EIO}, 500, false},
+		{"cut", "GET", "", reader{size: 4, text: "te", err: syscall.EIO}, 200, true},
+		{"of no known length, and cut", "GET", "", reader{text: "te", err: syscall.EIO}, 200, true},
 	} {
-		v = c.v
-		r, err := s.Client().Get(s.URL)
-		if c.cut && err != nil { // before the head was sent
-			continue
-		} else if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		b, err := io.ReadAll(r.Body)
-		_ = r.Body.Close()
-		if r.StatusCode != 200 || c.length > 0 && r.ContentLength != c.length || string(b) != c.content || (err != nil) != c.cut {
-			t.Errorf("%s: %d, %d bytes announced, %q, %v", name, r.StatusCode, r.ContentLength, b, err)
-		}
-		head, err := s.Client().Head(s.URL)
-		if err != nil || head.StatusCode != 200 || c.length > 0 && head.ContentLength != c.length || head.Header.Get("Content-Disposition") == "" {
-			t.Errorf("head of %s: %v, %v", name, head, err)
-		}
-	}
-	v = viewer{before: fs.ErrNotExist}
-	r, err := s.Client().Get(s.URL)
-	if err != nil || r.StatusCode != http.StatusNotFound || r.Header.Get("Content-Disposition") != "" {
-		t.Errorf("%v, %v", r, err)
-	}
-	if err := <-failed; !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
+		t.Run(c.name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				err := frontend.Download(r.Context(), w, r, c.v, api.ReadPathRequest{Path: "/f"}, slog.New(slog.DiscardHandler), "test")
+				if err != nil {
+					http.Error(w, err.Error(), http.StatusInternalServerError)
+				}
+			}))
+			defer s.Close()
+			req, err := http.NewRequestWithContext(t.Context(), c.method, s.URL, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := s.Client().Do(req)
+			if c.cut && err != nil {
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			b, err := io.ReadAll(res.Body)
+			if c.cut {
+				if !errors.Is(err, io.ErrUnexpectedEOF) {
+					t.Errorf("%q, %v", b, err)
+				}
+				return
+			}
+			if got := string(b); err != nil || res.StatusCode != c.status || got != c.want && got != c.want+"\n" {
+				t.Errorf("%d %q, %v", res.StatusCode, b, err)
+			}
+		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // TestKilledBetweenCases: a name that changes its case by a name in between, and the program is killed before, at, or after that. It
@@ -44,7 +45,7 @@ func TestKilledBetweenCases(t *testing.T) {
 				}))
 				crashed(w)
 				recovered(t, w)
-				undologtest.Same(t, "undone", before, w.snapshot())
+				treesnap.Same(t, "undone", before, w.snapshot())
 			})
 		}
 	}
@@ -73,9 +74,9 @@ func TestRenameCase(t *testing.T) {
 			}
 			for range 2 {
 				w.undo(1)
-				undologtest.Same(t, "undone", before, w.snapshot())
+				treesnap.Same(t, "undone", before, w.snapshot())
 				w.redo(1)
-				undologtest.Same(t, "redone", after, w.snapshot())
+				treesnap.Same(t, "redone", after, w.snapshot())
 			}
 			// What somebody else makes beside it has the log look at the names again: none was edited.
 			w.ok(os.WriteFile(filepath.Join(w.base, "work", dir, "beside"), nil, 0o644))

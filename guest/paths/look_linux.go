@@ -193,6 +193,9 @@ func open(p string, flags int, mode uint32) (*os.File, error) {
 		if err == nil {
 			err = unix.SetNonblock(fd, false)
 		}
+		if err == unix.ENXIO { // a socket, or a device that is not there for us
+			return nil, irregular{&fs.PathError{Op: "open", Path: p, Err: unix.EINVAL}}
+		}
 		if err != nil {
 			return nil, at("open", p, err)
 		}

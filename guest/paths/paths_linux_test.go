@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -217,8 +218,13 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s from %d: %d bytes, %+v", c.path, c.offset, len(g.data), g.done)
 		}
 	}
-	for p, want := range map[string]string{"a": "EISDIR", "none": "ENOENT", "fifo": "EINVAL", "loop": "ELOOP"} {
-		if r := do(t, Request{Op: OpRead, Path: Text(filepath.Join(dir, p))}, "").done; r.Errno != want || r.Irregular != (p == "fifo") {
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(dir, "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for p, want := range map[string]string{"a": "EISDIR", "none": "ENOENT", "fifo": "EINVAL", "socket": "EINVAL", "loop": "ELOOP"} {
+		if r := do(t, Request{Op: OpRead, Path: Text(filepath.Join(dir, p))}, "").done; r.Errno != want || r.Irregular != (want == "EINVAL") {
 			t.Errorf("%s: %+v", p, r)
 		}
 	}

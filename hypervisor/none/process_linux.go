@@ -7,8 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -40,6 +43,7 @@ func (g *guest) Exec(_ context.Context, c hypervisor.Command) (hypervisor.Proces
 	if cmd.Env == nil {
 		cmd.Env = os.Environ()
 	}
+	cmd.Env = g.at(cmd.Env)
 	path, err := exec.LookPath(c.Argv[0])
 	if errors.Is(err, exec.ErrDot) {
 		err = nil
@@ -109,6 +113,18 @@ func (g *guest) Exec(_ context.Context, c hypervisor.Command) (hypervisor.Proces
 	}
 	g.running[p] = struct{}{}
 	return p, nil
+}
+
+// at is an environment with the home directory on its bridge if that is in a working folder, or is one: else what programs write by its name could not be undone.
+func (g *guest) at(env []string) []string {
+	const home = "HOME="
+	for i, kv := range env {
+		if dir, ok := strings.CutPrefix(kv, home); ok && filepath.IsAbs(dir) {
+			env = slices.Clone(env) // it is the caller's
+			env[i] = home + g.translate(filepath.Clean(dir))
+		}
+	}
+	return env
 }
 
 // orNil avoids a typed nil, which exec would take for a file.

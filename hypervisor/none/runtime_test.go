@@ -91,6 +91,30 @@ func TestCommandsRunOnTheBridge(t *testing.T) {
 }
 
 // Threads of this program end now and then. No command ends with the one that started it.
+// TestHomeOnTheBridge: a home directory that is in a working folder is written by its bridge, and so can be undone; another one is left alone.
+func TestHomeOnTheBridge(t *testing.T) {
+	g, host := start(t)
+	bridge := g.Facts()["mount:"+host]
+	elsewhere := t.TempDir()
+	for home, want := range map[string]string{host: bridge, host + "/sub/": bridge + "/sub", elsewhere: elsewhere, "": "", "sub": "sub"} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		given := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
+		p, err := g.Exec(t.Context(), hypervisor.Command{Argv: []string{"sh", "-c", `printf %s "$HOME"`}, Dir: host, Env: given, Stdout: w})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = w.Close()
+		out, err := io.ReadAll(r)
+		_ = r.Close()
+		if _, werr := p.Wait(t.Context()); err != nil || werr != nil || string(out) != want || given[1] != "HOME="+home {
+			t.Errorf("HOME=%s: %s, want %s (%v, %v)", home, out, want, err, werr)
+		}
+	}
+}
+
 func TestCommandOutlivesThreads(t *testing.T) {
 	g, host := start(t)
 	r, w, err := os.Pipe()

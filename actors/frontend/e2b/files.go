@@ -73,7 +73,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return frontend.Download(w, r.WithContext(ctx), p.live, api.ReadPathRequest{Path: abs}, s.o.Logger.With("component", "e2b"))
+	return frontend.Download(ctx, w, r, p.live, api.ReadPathRequest{Path: abs}, s.o.Logger, frontendName)
 }
 
 // upload writes files.

@@ -56,7 +56,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, name string) e
 		return err
 	}
 	defer end()
-	err = frontend.Download(w, r.WithContext(ctx), s.o.Live, api.ReadPathRequest{Path: abs, Within: s.home}, s.o.Logger.With("component", frontendName))
+	err = frontend.Download(ctx, w, r, s.o.Live, api.ReadPathRequest{Path: abs, Within: s.home}, s.o.Logger, frontendName)
 	if is(err, fs.ErrNotExist, api.ErrNotRegular, syscall.EISDIR, syscall.ENOTDIR) {
 		return fail(http.StatusNotFound, "there is no such file")
 	}

@@ -55,6 +55,19 @@ func (l *Launcher) machineFiles() (paths []string) {
 	return paths
 }
 
+// Busybox reports whether commands run in virtual machines that have nothing but the busybox of our own image. It is false where there is no image: a session says so.
+func (l *Launcher) Busybox(ctx context.Context) bool {
+	if l.isolation() != "vm" || l.Conf.VM.Initrd != "" {
+		return false
+	}
+	img, err := l.openImage(ctx)
+	if err != nil {
+		return false
+	}
+	_ = image.Files{Kernel: img.Kernel, Initrd: img.Initrd, RootFS: img.RootFS}.Close() // they were read
+	return img.RootFS == nil
+}
+
 // openImage opens what a machine boots: the user's own files, and for what he
 // does not name the image that 'sandbox guest build' has made.
 func (l *Launcher) openImage(context.Context) (qemu.Image, error) {

@@ -90,6 +90,9 @@ func RunE2B(ctx context.Context, o Options, e E2B) (err error) {
 	if err := beside.serve(ctx, server, opts.Live); err != nil {
 		return errors.Join(err, l.Close())
 	}
+	if o.Launcher.Busybox(ctx) {
+		announce.Warn("E2B's SDK runs commands by /bin/bash, and machines here have busybox alone: 'sandbox guest build --rootfs debian' makes a system with bash for them", "component", "e2b")
+	}
 	announce.Info("listening", "component", "e2b", "address", l.Addr().String(), "role", e.Role)
 	return server.Serve(ctx, l)
 }
