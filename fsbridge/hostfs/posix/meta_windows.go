@@ -202,8 +202,9 @@ func Flags(fd int) (uint32, error) { return 0, EOPNOTSUPP }
 // SetFlags sets the flags (chattr) of what is open as fd.
 func SetFlags(fd int, flags uint32) error { return EOPNOTSUPP }
 
-// Umask sets the modes' bits that new files do not get, and returns those before.
-func Umask(mask int) int { return 0 }
+// Umask sets the modes' bits that new files do not get, and returns those before. Windows has none: programs of a guest get what is
+// usual on Linux, or all that they make could be written by everybody.
+func Umask(mask int) int { return 0o022 }
 
 // Getpagesize returns the size of a page in bytes.
 func Getpagesize() int { return windows.Getpagesize() }

@@ -192,6 +192,9 @@ func TestUndoOnWindows(t *testing.T) {
 	same("redo of both", interrupted)
 	w.must("undo", "2")
 	same("undo of both again", before)
+	if left, err := filepath.Glob(filepath.Join(w.host(w.variable("TEMP")), "sandbox-*")); err != nil || len(left) > 0 {
+		t.Errorf("left in the directory for temporary files: %q, %v", left, err)
+	}
 }
 
 // served is a session of sandbox.exe over STDIO.
