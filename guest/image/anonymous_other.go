@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build !linux && !windows
 
 package image
 
@@ -7,14 +7,13 @@ import (
 	"os"
 )
 
-// anonymous makes a temporary file. Its name is gone at once where the system
-// allows that (not on Windows, which clears its own directory).
+// anonymous makes a temporary file, whose name is gone at once.
 func anonymous() (*os.File, error) {
 	f, err := os.CreateTemp("", "sandbox-initramfs-")
-	if err == nil {
-		_ = os.Remove(f.Name())
+	if err != nil {
+		return nil, err
 	}
-	return f, err
+	return f, os.Remove(f.Name())
 }
 
 func exchange(string, string) error { return errors.ErrUnsupported }
