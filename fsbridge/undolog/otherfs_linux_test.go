@@ -11,30 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
-
-// twoFileSystems returns directories that nothing can be renamed or linked
-// between.
-func twoFileSystems(t *testing.T) (base, undo string) {
-	t.Helper()
-	base, undo = testDir(t), t.TempDir()
-	var a, b unix.Stat_t
-	if unix.Stat(base, &a) != nil || unix.Stat(undo, &b) != nil || a.Dev == b.Dev {
-		require.Missing(t, "/dev/shm and the temporary directory on two file systems", "mount -t tmpfs shm /dev/shm, and set TMPDIR to a directory on a disk")
-	}
-	return base, undo
-}
-
-// otherFileSystem makes a world whose undo directory is on another one.
-func otherFileSystem(t *testing.T) *world {
-	t.Helper()
-	base, undo := twoFileSystems(t)
-	w := newWorld(t, base, Options{Dir: undo})
-	t.Cleanup(w.close)
-	return w
-}
 
 // TestOtherFileSystem restores a path, and then goes all the way back and
 // forth: nothing can be adopted, so that every move is a copy.

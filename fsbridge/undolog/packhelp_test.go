@@ -3,7 +3,6 @@
 package undolog
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -16,36 +15,6 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
-
-// testLog opens a log over a new working folder.
-func testLog(t testing.TB, change func(*Options)) (l *Log, work string) {
-	t.Helper()
-	base := t.TempDir()
-	work = filepath.Join(base, "work")
-	if err := os.Mkdir(work, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return reopenLog(t, base, change), work
-}
-
-// reopenLog opens the log of a folder made by testLog.
-func reopenLog(t testing.TB, base string, change func(*Options)) *Log {
-	t.Helper()
-	root, err := hostfs.OpenRoot(filepath.Join(base, "work"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := Options{Dir: filepath.Join(base, "undo"), Root: root}
-	if change != nil {
-		change(&o)
-	}
-	l, err := Open(context.Background(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close(); _ = root.Close() })
-	return l
-}
 
 // adopter makes closed steps as captures would have: it moves files of the
 // working folder into blobs/ and journals them.
@@ -184,11 +153,4 @@ func (a *adopter) commit() *stepEntry {
 		a.t.Fatal(err)
 	}
 	return e
-}
-
-func mustWrite(t testing.TB, path, content string) {
-	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
@@ -69,7 +68,7 @@ func TestRenameCase(t *testing.T) {
 				w.ok(w.RenameCase(what, other, "aside", func(fd int) error { return hostfs.RenameCase(fd, name, other, "aside", 0) }))
 			})
 			after := w.snapshot()
-			if after["./"+dir+other] == "" {
+			if _, ok := after.Entries[dir+other]; !ok {
 				t.Fatalf("nothing happened: %v", after)
 			}
 			for range 2 {
@@ -81,7 +80,9 @@ func TestRenameCase(t *testing.T) {
 			// What somebody else makes beside it has the log look at the names again: none was edited.
 			w.ok(os.WriteFile(filepath.Join(w.base, "work", dir, "beside"), nil, 0o644))
 			w.undo(1)
-			if now := w.snapshot(); now["./"+what] == "" || now["./"+dir+other] != "" {
+			now := w.snapshot().Entries
+			_, old := now[what]
+			if _, renamed := now[dir+other]; renamed || !old {
 				t.Errorf("undone beside another: %v", now)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
@@ -83,9 +84,9 @@ func TestStepWhileNameIsRemoved(t *testing.T) {
 			log := filepath.Join(w.base, "elsewhere")
 			w.ok(os.Mkdir(log, 0o700))
 			w.ok(os.Link(w.base+"/work/f", log+"/blob")) // as in a step that was dropped
-			fd, err := os.Open(log)
+			dir, err := hostfs.OpenRoot(log)
 			w.ok(err)
-			defer fd.Close()
+			defer dir.Close()
 			wrote := false
 			step := func(removed, before bool) {
 				if removed == at.removed && before == at.before {
@@ -93,7 +94,7 @@ func TestStepWhileNameIsRemoved(t *testing.T) {
 					wrote = true
 				}
 			}
-			w.ok(store.RemoveTree(context.Background(), int(fd.Fd()), "blob", func(fd int, removed bool) error {
+			w.ok(store.RemoveTree(context.Background(), dir.FD(), "blob", func(fd int, removed bool) error {
 				step(removed, true)
 				err := w.log.stamps.Relink(fd, removed)
 				step(removed, false)
@@ -118,11 +119,11 @@ func TestTwoNamesRemovedAtOnce(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		w.ok(os.Link(w.base+"/work/f", filepath.Join(log, name)))
 	}
-	fd, err := os.Open(log)
+	dir, err := hostfs.OpenRoot(log)
 	w.ok(err)
-	defer fd.Close()
+	defer dir.Close()
 	remove := func(name string, meanwhile func()) {
-		w.ok(store.RemoveTree(context.Background(), int(fd.Fd()), name, func(fd int, removed bool) error {
+		w.ok(store.RemoveTree(context.Background(), dir.FD(), name, func(fd int, removed bool) error {
 			err := w.log.stamps.Relink(fd, removed)
 			if !removed {
 				meanwhile()

@@ -3,6 +3,8 @@ package undolog
 import (
 	"testing"
 
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
@@ -70,6 +72,35 @@ func TestNameThatStays(t *testing.T) {
 		}
 	}
 	bothPlaces(t, check)
+}
+
+// twoFileSystems returns directories that nothing can be renamed or linked
+// between.
+func twoFileSystems(t *testing.T) (base, undo string) {
+	t.Helper()
+	base, undo = testDir(t), t.TempDir()
+	var devices [2]uint64
+	for i, dir := range []string{base, undo} {
+		root, err := hostfs.OpenRoot(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		devices[i] = root.ID().Dev
+		_ = root.Close()
+	}
+	if devices[0] == devices[1] {
+		require.Missing(t, "/dev/shm and the temporary directory on two file systems", "mount -t tmpfs shm /dev/shm, and set TMPDIR to a directory on a disk")
+	}
+	return base, undo
+}
+
+// otherFileSystem makes a world whose undo directory is on another one.
+func otherFileSystem(t *testing.T) *world {
+	t.Helper()
+	base, undo := twoFileSystems(t)
+	w := newWorld(t, base, Options{Dir: undo})
+	t.Cleanup(w.close)
+	return w
 }
 
 // bothPlaces runs check with the log beside the folder, and on another file system.

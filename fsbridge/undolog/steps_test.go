@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/capture"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -159,7 +158,7 @@ func TestTwoStepsFreed(t *testing.T) {
 		w.ok(w.create("g", ""))
 		// As if there were another file that has the number.
 		w.log.Done(w.Guard.Epoch()+apart, &fsbridge.Op{Kind: fsbridge.OpTmpfile, Dir: w.object(".")},
-			&fsbridge.Object{ID: id, Type: unix.S_IFREG}, nil)
+			&fsbridge.Object{ID: id, Type: posix.S_IFREG}, nil)
 	})
 	other.close()
 	if rec := w.records(w.commit()); len(rec.Freed) != 1 || len(rec.Gone) != 1 {
