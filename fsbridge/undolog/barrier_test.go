@@ -23,7 +23,7 @@ import (
 // TestEB04BarrierInHistory: an edit from outside of what a step left stands in
 // the history, with time and paths, and survives a restart.
 func TestEB04BarrierInHistory(t *testing.T) {
-	s := newSession(t, func(o *Options) { o.Now = func() time.Time { return time.Unix(1000, 0) } })
+	s := newSession(t, nil, func(o *Options) { o.Now = func() time.Time { return time.Unix(1000, 0) } })
 	one := s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "1") })
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "g", "1") })
 	s.wantBlocked(2)
@@ -41,8 +41,8 @@ func TestEB04BarrierInHistory(t *testing.T) {
 			t.Errorf("history: %+v", h)
 		}
 	}
-	check(s.l)
-	if err := s.l.Close(); err != nil {
+	check(s.log)
+	if err := s.log.Close(); err != nil {
 		t.Fatal(err)
 	}
 	l := reopenLog(t, filepath.Dir(s.work), nil)
@@ -55,12 +55,12 @@ func TestEditWhileNoSession(t *testing.T) {
 	s.step(func(a *undologtest.Applier) error {
 		return errors.Join(writeFileVia(a, "kept", "1"), writeFileVia(a, "edited", "1"), a.Mkdir("made", 0o755), writeFileVia(a, "made/in", "1"))
 	})
-	if err := s.l.Close(); err != nil {
+	if err := s.log.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s.outside("edited", "mine")
 	s.outside("made/stranger", "mine")
-	s.l = reopenLog(t, filepath.Dir(s.work), nil)
+	s.log = reopenLog(t, filepath.Dir(s.work), nil)
 	s.wantBlocked(1, "edited", "made/stranger")
 }
 
@@ -79,7 +79,7 @@ func TestEB06MultipleBarriers(t *testing.T) {
 	s.wantBlocked(1)
 	s.wantBlocked(2, "f")
 	s.wantBlocked(3, "f", "f")
-	bars := s.l.barriers()
+	bars := s.log.barriers()
 	if len(bars) != 2 || bars[0].After != steps[0].StepID || bars[1].After != steps[1].StepID || bars[0].ID >= bars[1].ID {
 		t.Errorf("barriers: %+v", bars)
 	}
@@ -96,19 +96,19 @@ func TestBarrierVanishes(t *testing.T) {
 	s.outside("g", "mine")
 	s.wantBlocked(2, "f", "g")
 	// The newer step is undone with force: g was overwritten, f was not.
-	steps := s.l.stepEntries()
-	s.l.known.change(func(k *lists) { *k = lists{steps: steps[:1]} })
-	if err := s.l.undone(func(p string) bool { return p == "g" }); err != nil {
+	steps := s.log.stepEntries()
+	s.log.known.change(func(k *lists) { *k = lists{steps: steps[:1]} })
+	if err := s.log.undone(func(p string) bool { return p == "g" }); err != nil {
 		t.Fatal(err)
 	}
-	bars := s.l.barriers()
+	bars := s.log.barriers()
 	if len(bars) != 1 || !slices.Equal(bars[0].Paths, []string{"f"}) || bars[0].After != steps[0].StepID {
 		t.Errorf("after a forced undo: %+v", bars)
 	}
-	if _, err := s.l.GC(context.Background(), GCOptions{Discard: true}); err != nil {
+	if _, err := s.log.GC(context.Background(), GCOptions{Discard: true}); err != nil {
 		t.Fatal(err)
 	}
-	if bars := s.l.barriers(); len(bars) != 0 {
+	if bars := s.log.barriers(); len(bars) != 0 {
 		t.Errorf("after everything was dropped: %+v", bars)
 	}
 }
@@ -116,7 +116,7 @@ func TestBarrierVanishes(t *testing.T) {
 // TestEB08PolicyWarn: an edit makes a warning and no barrier.
 func TestEB08PolicyWarn(t *testing.T) {
 	var warned []Warning
-	s := newSession(t, func(o *Options) {
+	s := newSession(t, nil, func(o *Options) {
 		o.Barriers = PolicyWarn
 		o.Warn = func(w Warning) { warned = append(warned, w) }
 	})
@@ -130,8 +130,8 @@ func TestEB08PolicyWarn(t *testing.T) {
 	}
 	s.outside("g", "mine")
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "g", "2") })
-	if len(warned) != 2 || warned[1].Code != WarnExternal || len(s.l.barriers()) != 0 {
-		t.Errorf("warnings: %+v, barriers %+v", warned, s.l.barriers())
+	if len(warned) != 2 || warned[1].Code != WarnExternal || len(s.log.barriers()) != 0 {
+		t.Errorf("warnings: %+v, barriers %+v", warned, s.log.barriers())
 	} else if len(warned[0].Paths) == 0 { // U19
 		t.Errorf("a warning of no paths: %+v", warned[0])
 	}
@@ -181,7 +181,7 @@ func TestEditsSeen(t *testing.T) {
 		for _, via := range []string{"undo", "external", "coarse"} {
 			t.Run(c.name+"/"+via, func(t *testing.T) {
 				s := newSession(t, nil)
-				s.l.stamps.SetCoarse(via == "coarse")
+				s.log.stamps.SetCoarse(via == "coarse")
 				s.outside("old/removed", "r")
 				s.outside("old/written", "w")
 				s.outside("untouched", "u")
@@ -194,7 +194,7 @@ func TestEditsSeen(t *testing.T) {
 				}
 				if via == "external" {
 					paths := []string{"new", "old", "old/removed", "old/written", "old/beside", "untouched", "made/deep/x", "moved", "link", "x"}
-					found, err := s.l.External(context.Background(), paths, Inside{})
+					found, err := s.log.External(context.Background(), paths, Inside{})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -215,12 +215,12 @@ func TestEditsSeen(t *testing.T) {
 // TestCoarseCtime: where ctime is coarse, the content tells.
 func TestCoarseCtime(t *testing.T) {
 	s := newSession(t, nil)
-	s.l.stamps.SetCoarse(true)
+	s.log.stamps.SetCoarse(true)
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "abc") })
 	s.outside("f", "abd")
 	// The clock stood still: the stamp is the same.
 	var st hostfs.Stat
-	fd, err := s.l.root.OpenPath("f", posix.O_PATH)
+	fd, err := s.log.root.OpenPath("f", posix.O_PATH)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestCoarseCtime(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = hostfs.Close(fd)
-	s.l.stamps.Overlook(&st)
+	s.log.stamps.Overlook(&st)
 	s.wantBlocked(1, "f")
 }
 
@@ -244,7 +244,7 @@ func TestExternalDuringStep(t *testing.T) {
 			return err
 		}
 		s.outside("d/g", "mine")
-		found, err := s.l.External(context.Background(), []string{"f", "d/g"}, Inside{})
+		found, err := s.log.External(context.Background(), []string{"f", "d/g"}, Inside{})
 		if bars := found.Barriers; len(bars) != 1 || !slices.Equal(bars[0].Paths, []string{"d/g"}) {
 			t.Errorf("found: %+v", found)
 		}
@@ -254,7 +254,7 @@ func TestExternalDuringStep(t *testing.T) {
 
 // TestNotKeptIsNoEdit: what a step changed without keeping it is its own change.
 func TestNotKeptIsNoEdit(t *testing.T) {
-	s := newSession(t, func(o *Options) { o.StepBytes = 10 << 10 })
+	s := newSession(t, nil, func(o *Options) { o.StepBytes = 10 << 10 })
 	s.outside("big", strings.Repeat("x", 200<<10))
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "1") })
 	e := s.step(func(a *undologtest.Applier) error {
@@ -264,7 +264,7 @@ func TestNotKeptIsNoEdit(t *testing.T) {
 		t.Fatalf("all of the step was kept: %+v", e)
 	}
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "3") })
-	if bars := s.l.barriers(); len(bars) != 0 {
+	if bars := s.log.barriers(); len(bars) != 0 {
 		t.Errorf("barriers of our own writes: %+v", bars)
 	}
 }
@@ -292,32 +292,32 @@ func TestEB05OwnWrites(t *testing.T) {
 					}
 					return nil
 				})
-				if n := len(s.l.stepEntries()); n > 0 {
+				if n := len(s.log.stepEntries()); n > 0 {
 					s.wantBlocked(1 + r.IntN(n))
 				}
 				if r.IntN(4) == 0 {
-					if err := s.l.Close(); err != nil {
+					if err := s.log.Close(); err != nil {
 						t.Fatal(err)
 					}
-					s.l = reopenLog(t, filepath.Dir(s.work), nil)
-					s.a = undologtest.New(s.l.root, s.l)
+					s.log = reopenLog(t, filepath.Dir(s.work), nil)
+					s.a = undologtest.New(s.log.root, s.log)
 				}
 				s.travel(r)
 				if r.IntN(6) == 0 {
-					if _, err := s.l.GC(context.Background(), GCOptions{CompressAll: true}); err != nil {
+					if _, err := s.log.GC(context.Background(), GCOptions{CompressAll: true}); err != nil {
 						t.Fatal(err)
 					}
 				}
 			}
-			if bars := s.l.barriers(); len(bars) != 0 {
+			if bars := s.log.barriers(); len(bars) != 0 {
 				t.Errorf("barriers of our own writes: %+v", bars)
 			}
-			steps := s.l.stepEntries()
-			if _, err := s.l.evict(len(steps) / 2); err != nil {
+			steps := s.log.stepEntries()
+			if _, err := s.log.evict(len(steps) / 2); err != nil {
 				t.Fatal(err)
 			}
-			s.l.quiet()
-			if err := errors.Join(s.l.emptyTrash(context.Background()), s.l.trimStamps(true)); err != nil {
+			s.log.quiet()
+			if err := errors.Join(s.log.emptyTrash(context.Background()), s.log.trimStamps(true)); err != nil {
 				t.Fatal(err)
 			}
 			s.wantBlocked(len(steps))
@@ -332,21 +332,21 @@ func (s *session) travel(r *rand.Rand) {
 	var err error
 	switch r.IntN(5) {
 	case 0, 1:
-		_, err = s.l.Undo(ctx, UndoOptions{Count: 1 + r.IntN(2)})
+		_, err = s.log.Undo(ctx, UndoOptions{Count: 1 + r.IntN(2)})
 	case 2:
 		n := 1 + r.IntN(4)
-		_, err = s.l.Undo(ctx, UndoOptions{Count: n})
+		_, err = s.log.Undo(ctx, UndoOptions{Count: n})
 		if err == nil {
-			_, err = s.l.Redo(ctx, UndoOptions{Count: n})
+			_, err = s.log.Redo(ctx, UndoOptions{Count: n})
 		}
 	case 3:
-		if err = s.l.Begin(s.l.NextID(TypeCommand), StepInfo{Type: TypeCommand}); err == nil {
+		if err = s.log.Begin(s.log.NextID(TypeCommand), StepInfo{Type: TypeCommand}); err == nil {
 			s.a.NewEpoch()
 			for range 10 {
 				_ = playOp(r, s.a)
 			}
 			s.a.NewEpoch()
-			_, err = s.l.Abort(ctx)
+			_, err = s.log.Abort(ctx)
 		}
 	}
 	s.a.NewEpoch()
@@ -364,7 +364,7 @@ func TestEB02EB03UndoAcrossBarrier(t *testing.T) {
 	s.outside("f", "before")
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "1") })
 	s.outside("f", "mine")
-	_, err := s.l.Undo(ctx, UndoOptions{})
+	_, err := s.log.Undo(ctx, UndoOptions{})
 	var be *BarrierError
 	if !errors.As(err, &be) || len(be.Barriers) != 1 || !slices.Equal(be.Barriers[0].Paths, []string{"f"}) {
 		t.Fatalf("undo across a barrier: %v", err)
@@ -372,19 +372,19 @@ func TestEB02EB03UndoAcrossBarrier(t *testing.T) {
 	if b, _ := os.ReadFile(filepath.Join(s.work, "f")); string(b) != "mine" {
 		t.Fatalf("a refused undo changed the file: %q", b)
 	}
-	res, err := s.l.Undo(ctx, UndoOptions{Force: true})
+	res, err := s.log.Undo(ctx, UndoOptions{Force: true})
 	if err != nil || len(res.Warnings) == 0 {
 		t.Fatalf("forced: %+v %v", res, err)
 	}
 	if b, _ := os.ReadFile(filepath.Join(s.work, "f")); string(b) != "before" {
 		t.Errorf("forced undo left %q", b)
 	}
-	if bars := s.l.barriers(); len(bars) != 0 {
+	if bars := s.log.barriers(); len(bars) != 0 {
 		t.Errorf("barriers are left: %+v", bars)
 	}
 	// An edit before redo blocks the redo.
 	s.outside("f", "again")
-	if _, err := s.l.Redo(ctx, UndoOptions{}); !errors.As(err, &be) {
+	if _, err := s.log.Redo(ctx, UndoOptions{}); !errors.As(err, &be) {
 		t.Errorf("redo over an edit: %v", err)
 	}
 }
@@ -394,19 +394,19 @@ func TestEB02EB03UndoAcrossBarrier(t *testing.T) {
 func TestObserveWhileTrashIsEmptied(t *testing.T) {
 	s := newSession(t, nil)
 	s.outside("f", "1")
-	if err := os.Link(filepath.Join(s.work, "f"), filepath.Join(s.l.o.Dir, "name")); err != nil {
+	if err := os.Link(filepath.Join(s.work, "f"), filepath.Join(s.log.o.Dir, "name")); err != nil {
 		t.Fatal(err)
 	}
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "22") })
-	seen, err := hostfs.StatAt(s.l.root.FD(), "f")
+	seen, err := hostfs.StatAt(s.log.root.FD(), "f")
 	if err != nil || seen.Nlink != 2 {
 		t.Fatalf("%+v, %v", seen, err)
 	}
 	time.Sleep(20 * time.Millisecond) // the next tick of the clock
-	if err := store.RemoveTree(t.Context(), s.l.dir.FD(), "name", s.l.stamps.Relink, nil); err != nil {
+	if err := store.RemoveTree(t.Context(), s.log.dir.FD(), "name", s.log.stamps.Relink, nil); err != nil {
 		t.Fatal(err)
 	}
-	root, o := rootDirectory{s.l.root.ID()}, observer{s.l.stamps.NewEdits()}
+	root, o := rootDirectory{s.log.root.ID()}, observer{s.log.stamps.NewEdits()}
 	o.Observe(root, "f", &seen)
 	s.wantBlocked(1)
 	s.outside("f", "333")
@@ -423,15 +423,15 @@ func TestForgottenIsNotForeign(t *testing.T) {
 		return errors.Join(a.Mkdir("d", 0o755), writeFileVia(a, "d/a", "1"), writeFileVia(a, "d/b", "1"), writeFileVia(a, "d/c", "1"))
 	})
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "d/a", "2") })
-	if _, err := s.l.evict(1); err != nil {
+	if _, err := s.log.evict(1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.l.GC(ctx, GCOptions{}); err != nil {
+	if _, err := s.log.GC(ctx, GCOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "d/b", "2") })
 	s.wantBlocked(2)
-	if found, err := s.l.External(ctx, []string{"d/c"}, Inside{}); err != nil || len(found.Barriers)+len(found.Others) != 0 {
+	if found, err := s.log.External(ctx, []string{"d/c"}, Inside{}); err != nil || len(found.Barriers)+len(found.Others) != 0 {
 		t.Errorf("%+v, %v", found, err)
 	}
 }
@@ -446,24 +446,24 @@ func TestEditBeforeRedoOfSeveral(t *testing.T) {
 		s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "a", "1") })
 		s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "b", "1") })
 		s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "d/c", "1") })
-		if _, err := s.l.Undo(ctx, UndoOptions{Count: 3}); err != nil {
+		if _, err := s.log.Undo(ctx, UndoOptions{Count: 3}); err != nil {
 			t.Fatal(err)
 		}
 		s.outside(path, "mine")
 		var be *BarrierError
-		if _, err := s.l.Redo(ctx, UndoOptions{Count: 3}); !errors.As(err, &be) || !slices.Equal(be.Barriers[0].Paths, []string{path}) {
+		if _, err := s.log.Redo(ctx, UndoOptions{Count: 3}); !errors.As(err, &be) || !slices.Equal(be.Barriers[0].Paths, []string{path}) {
 			t.Errorf("redo over an edit of %s: %v", path, err)
 		}
 		if b, _ := os.ReadFile(filepath.Join(s.work, path)); string(b) != "mine" {
 			t.Errorf("%s holds %q", path, b)
 		}
-		if _, err := s.l.Redo(ctx, UndoOptions{Count: 3, Force: true}); err != nil {
+		if _, err := s.log.Redo(ctx, UndoOptions{Count: 3, Force: true}); err != nil {
 			t.Fatal(err)
 		}
 		if b, _ := os.ReadFile(filepath.Join(s.work, path)); string(b) != "1" {
 			t.Errorf("%s holds %q after a redo by force", path, b)
 		}
-		if _, err := s.l.Undo(ctx, UndoOptions{}); err != nil {
+		if _, err := s.log.Undo(ctx, UndoOptions{}); err != nil {
 			t.Errorf("undo: %v", err)
 		}
 	}

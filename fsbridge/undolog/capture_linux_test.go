@@ -1,4 +1,4 @@
-package undolog_test
+package undolog
 
 import (
 	"bytes"
@@ -14,13 +14,12 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
 // journalSize is the size of the open step's journal in bytes, without the room
 // for more.
-func journalSize(e *env) int64 {
+func journalSize(e *session) int64 {
 	e.t.Helper()
 	b, err := os.ReadFile(filepath.Join(e.undo, "wal/in_progress/journal"))
 	e.must(err)
@@ -28,7 +27,7 @@ func journalSize(e *env) int64 {
 }
 
 func TestUI01_OnePreimage(t *testing.T) {
-	e := newEnv(t, small(t))
+	e := newSession(t, small(t))
 	e.begin()
 	e.must(e.a.WriteAt("b.txt", []byte("1"), 0))
 	e.must(e.a.WriteAt("big", []byte("1"), 100))
@@ -49,7 +48,7 @@ func TestUI01_OnePreimage(t *testing.T) {
 }
 
 func TestOneByteOfALargeFile(t *testing.T) {
-	e := newEnv(t, func(work string) {
+	e := newSession(t, func(work string) {
 		f, err := os.Create(filepath.Join(work, "huge"))
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +64,7 @@ func TestOneByteOfALargeFile(t *testing.T) {
 		}
 	})
 	before := e.snap()
-	entry := e.do(func(a *applier) error { return a.WriteAt("huge", []byte("x"), 512<<20+70_000) })
+	entry := e.step(func(a *applier) error { return a.WriteAt("huge", []byte("x"), 512<<20+70_000) })
 	if entry.StoredBytes > 128<<10 {
 		t.Errorf("a one-byte change keeps %d bytes", entry.StoredBytes)
 	}
@@ -75,7 +74,7 @@ func TestOneByteOfALargeFile(t *testing.T) {
 
 // TestHotPathDoesNotAllocate: the second and later changes in a step.
 func TestHotPathDoesNotAllocate(t *testing.T) {
-	e := newEnv(t, small(t))
+	e := newSession(t, small(t))
 	e.begin()
 	h, err := e.a.Open("big")
 	e.must(err)
@@ -110,7 +109,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkProtected(b *testing.B) {
-	e := newEnv(b, small(b))
+	e := newSession(b, small(b))
 	e.begin()
 	h, err := e.a.Open("big")
 	e.must(err)
@@ -129,7 +128,7 @@ func BenchmarkProtected(b *testing.B) {
 
 // BenchmarkEmptyStep is opening and closing a step in which nothing happens.
 func BenchmarkEmptyStep(b *testing.B) {
-	e := newEnv(b, nil)
+	e := newSession(b, nil)
 	for b.Loop() {
 		e.begin()
 		e.commit()
@@ -140,7 +139,7 @@ func BenchmarkEmptyStep(b *testing.B) {
 func BenchmarkUnlink(b *testing.B) {
 	for _, logged := range []bool{true, false} {
 		b.Run(fmt.Sprintf("logged=%v", logged), func(b *testing.B) {
-			e := newEnv(b, nil)
+			e := newSession(b, nil)
 			dir, err := hostfs.OpenRoot(e.work)
 			e.must(err)
 			defer dir.Close()
@@ -200,11 +199,11 @@ func (p *namedPlace) Handles() int                              { return 0 }
 // TestConcurrentCaptures: many goroutines change the same and different files
 // in one step; the first touch of each is what undo restores.
 func TestConcurrentCaptures(t *testing.T) {
-	e := newEnv(t, func(work string) {
+	e := newSession(t, func(work string) {
 		for i := range 40 {
-			write(t, work, fmt.Sprintf("d%d/f%d", i%4, i), fmt.Sprint("content of ", i))
+			mustWrite(t, filepath.Join(work, fmt.Sprintf("d%d/f%d", i%4, i)), fmt.Sprint("content of ", i))
 		}
-		write(t, work, "shared", string(bytes.Repeat([]byte("s"), 1<<20)))
+		mustWrite(t, filepath.Join(work, "shared"), string(bytes.Repeat([]byte("s"), 1<<20)))
 	})
 	before := e.snap()
 	e.begin()
@@ -250,9 +249,9 @@ func ignore(err error, what error) error {
 }
 
 func TestPowerDurability(t *testing.T) {
-	e := newEnv(t, small(t), func(o *undolog.Options) { o.Durability = undolog.DurabilityPower })
+	e := newSession(t, small(t), func(o *Options) { o.Durability = DurabilityPower })
 	before := e.snap()
-	e.do(func(a *applier) error {
+	e.step(func(a *applier) error {
 		return run(func() error { return a.WriteAt("big", []byte("x"), 0) }, func() error { return a.RemoveAll("dir") },
 			func() error { return a.Rename("b.txt", "a.txt", 0) })
 	})
@@ -263,7 +262,7 @@ func TestPowerDurability(t *testing.T) {
 // TestUL09_Reflink: where the file system offers reflinks, large contents are
 // kept as such; elsewhere they are copied. Both undo the same way.
 func TestUL09_Reflink(t *testing.T) {
-	e := newEnv(t, small(t))
+	e := newSession(t, small(t))
 	probe := func() bool {
 		src, err := os.Open(filepath.Join(e.work, "big"))
 		e.must(err)
@@ -290,7 +289,7 @@ func TestUL09_Reflink(t *testing.T) {
 // TestFailedOperations: what was captured for an operation that then failed
 // does no harm, and a name that a stranger took stays his.
 func TestFailedOperations(t *testing.T) {
-	e := newEnv(t, small(t))
+	e := newSession(t, small(t))
 	before := e.snap()
 	e.begin()
 	e.a.Fail = func(op *fsbridge.Op) error {
@@ -311,11 +310,11 @@ func TestFailedOperations(t *testing.T) {
 	e.a.Fail = nil
 	e.must(e.a.Unlink("dir/f"))
 	e.commit()
-	write(t, e.work, "stranger", "not of the sandbox")
-	write(t, e.work, "stranger2", "neither")
-	_, err := e.log.Undo(t.Context(), undolog.UndoOptions{Force: true})
+	mustWrite(t, filepath.Join(e.work, "stranger"), "not of the sandbox")
+	mustWrite(t, filepath.Join(e.work, "stranger2"), "neither")
+	_, err := e.log.Undo(t.Context(), UndoOptions{Force: true})
 	e.must(err)
-	_, err = e.log.GC(t.Context(), undolog.GCOptions{}) // lets go of the link to the victim that stayed
+	_, err = e.log.GC(t.Context(), GCOptions{}) // lets go of the link to the victim that stayed
 	e.must(err)
 	for _, name := range []string{"stranger", "stranger2"} {
 		e.must(os.Remove(filepath.Join(e.work, name)))
@@ -338,7 +337,7 @@ func (b beforeDone) Done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object
 // TestMBFailsBesideAnother: of two that make the same name, as make -j does with mkdir -p, the one that
 // fails is reported first. Undo removes what the other made, and all that is in it.
 func TestMBFailsBesideAnother(t *testing.T) {
-	e := newEnv(t, small(t))
+	e := newSession(t, small(t))
 	before := e.snap()
 	e.begin()
 	for name, made := range map[string]func(a *undologtest.Applier) error{

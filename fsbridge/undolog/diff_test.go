@@ -49,7 +49,7 @@ func TestDiffOfStep(t *testing.T) {
 			a.MkdirAll("fresh/deep"), writeFileVia(a, "fresh/deep/f", "new\nfile\n"), a.Create("fresh/empty", 0o644))
 	})
 	var w bytes.Buffer
-	if err := s.l.Diff(context.Background(), e.StepID, &w); err != nil {
+	if err := s.log.Diff(context.Background(), e.StepID, &w); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -99,12 +99,12 @@ func TestDiffOfManyDirectories(t *testing.T) {
 	})
 	for _, packed := range []bool{false, true} {
 		if packed {
-			if _, err := s.l.GC(context.Background(), GCOptions{CompressAll: true}); err != nil {
+			if _, err := s.log.GC(context.Background(), GCOptions{CompressAll: true}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		var w bytes.Buffer
-		if err := s.l.Diff(context.Background(), 0, &w); err != nil {
+		if err := s.log.Diff(context.Background(), 0, &w); err != nil {
 			t.Fatal(err)
 		}
 		got := t.TempDir()
@@ -171,7 +171,7 @@ func TestDiffBetweenSteps(t *testing.T) {
 		ids = append(ids, s.step(func(a *undologtest.Applier) error { return a.WriteAt("f", fmt.Appendf(nil, "%d\n", i), 0) }).StepID)
 	}
 	last := s.step(func(a *undologtest.Applier) error { return a.Unlink("f") }).StepID
-	if _, err := s.l.GC(context.Background(), GCOptions{CompressAll: true}); err != nil {
+	if _, err := s.log.GC(context.Background(), GCOptions{CompressAll: true}); err != nil {
 		t.Fatal(err)
 	}
 	for i, id := range ids {
@@ -186,7 +186,7 @@ func TestDiffBetweenSteps(t *testing.T) {
 	if got := diffText(t, s, 0); !strings.Contains(got, "@@ -1 +0,0 @@\n-0\n") {
 		t.Errorf("everything:\n%s", got)
 	}
-	if err := s.l.Diff(context.Background(), 99, &bytes.Buffer{}); !errors.Is(err, ErrNoStep) {
+	if err := s.log.Diff(context.Background(), 99, &bytes.Buffer{}); !errors.Is(err, ErrNoStep) {
 		t.Errorf("unknown step: %v", err)
 	}
 }
@@ -194,7 +194,7 @@ func TestDiffBetweenSteps(t *testing.T) {
 func diffText(t *testing.T, s *session, id StepID) string {
 	t.Helper()
 	var w bytes.Buffer
-	if err := s.l.Diff(context.Background(), id, &w); err != nil {
+	if err := s.log.Diff(context.Background(), id, &w); err != nil {
 		t.Fatal(err)
 	}
 	return w.String()

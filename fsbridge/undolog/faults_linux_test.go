@@ -162,20 +162,20 @@ func TestInterruptedUndoCrosses(t *testing.T) {
 		if err := fault.Arm("err:" + point + ":1:EIO"); err != nil {
 			t.Fatal(err)
 		}
-		_, err := s.l.Undo(ctx, UndoOptions{Force: true})
+		_, err := s.log.Undo(ctx, UndoOptions{Force: true})
 		if err := fault.Arm(""); err != nil {
 			t.Fatal(err)
 		}
 		if !errors.Is(err, unix.EIO) {
 			t.Fatalf("%s: %v", point, err)
 		}
-		if _, err := s.l.Recover(ctx); err != nil {
+		if _, err := s.log.Recover(ctx); err != nil {
 			t.Fatalf("%s: %v", point, err)
 		}
-		if bars := s.l.barriers(); len(bars) != 0 {
+		if bars := s.log.barriers(); len(bars) != 0 {
 			t.Errorf("%s: barriers are left: %+v", point, bars)
 		}
-		if _, err := s.l.Undo(ctx, UndoOptions{}); err != nil {
+		if _, err := s.log.Undo(ctx, UndoOptions{}); err != nil {
 			t.Errorf("%s: the next undo: %v", point, err)
 		}
 	}

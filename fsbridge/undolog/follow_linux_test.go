@@ -20,7 +20,7 @@ import (
 // removed came back by an undo, from the adopted files or the pack.
 func removedAndBack(t *testing.T, coarse, packed bool) *session {
 	s := newSession(t, nil)
-	s.l.stamps.SetCoarse(coarse)
+	s.log.stamps.SetCoarse(coarse)
 	s.step(func(a *undologtest.Applier) error {
 		for i := range 40 {
 			dir := fmt.Sprintf("tree/%d/in", i)
@@ -43,11 +43,11 @@ func removedAndBack(t *testing.T, coarse, packed bool) *session {
 	})
 	s.step(func(a *undologtest.Applier) error { return a.RemoveAll("tree") })
 	if packed {
-		if _, err := s.l.GC(t.Context(), GCOptions{CompressAll: true}); err != nil {
+		if _, err := s.log.GC(t.Context(), GCOptions{CompressAll: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.l.Undo(t.Context(), UndoOptions{}); err != nil {
+	if _, err := s.log.Undo(t.Context(), UndoOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s.a.NewEpoch()
@@ -93,7 +93,7 @@ func TestFollowedStamps(t *testing.T) {
 // not as the steps left it.
 func TestEditDuringApply(t *testing.T) {
 	s := removedAndBack(t, false, false)
-	fd, err := s.l.root.OpenPath("tree/0/in", unix.O_RDONLY|unix.O_DIRECTORY)
+	fd, err := s.log.root.OpenPath("tree/0/in", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,18 +110,18 @@ func TestEditDuringApply(t *testing.T) {
 		}
 		expect = append(expect, apply.Expected{Name: name, ID: st.ID})
 	}
-	env := s.l.applyEnv()
+	env := s.log.applyEnv()
 	w := env.Look(fd, expect, true)
 
 	s.outside("tree/0/in/changed", "by somebody")
 	s.outside("tree/0/in/new", "by somebody")
-	steps := s.l.stepEntries()
-	all, err := s.l.touchedBy(taskUndo, &stepEntry{name: steps[0].name}, nil)
+	steps := s.log.stepEntries()
+	all, err := s.log.touchedBy(taskUndo, &stepEntry{name: steps[0].name}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	all.Seen(map[hostfs.ID]*store.Look{st.ID: w})
-	if err := s.l.settle(steps[0].Seq, all); err != nil {
+	if err := s.log.settle(steps[0].Seq, all); err != nil {
 		t.Fatal(err)
 	}
 	s.wantBlocked(1, "tree/0/in/changed", "tree/0/in/new")

@@ -27,7 +27,7 @@ import (
 // warning, and what they guarded goes with them.
 func TestUI18CountEviction(t *testing.T) {
 	var warned []Warning
-	s := newSession(t, func(o *Options) {
+	s := newSession(t, nil, func(o *Options) {
 		o.StepCount = 3
 		o.Warn = func(w Warning) { warned = append(warned, w) }
 	})
@@ -35,17 +35,17 @@ func TestUI18CountEviction(t *testing.T) {
 	for i := range 5 {
 		ids = append(ids, s.step(func(a *undologtest.Applier) error { return writeFileVia(a, fmt.Sprint("f", i), "x") }).StepID)
 	}
-	if got := keptSteps(s.l); !slices.Equal(got, ids[2:]) {
+	if got := keptSteps(s.log); !slices.Equal(got, ids[2:]) {
 		t.Errorf("kept %v, want %v", got, ids[2:])
 	}
 	want := []Warning{{Code: WarnNearLimit, Steps: ids[2:3]}, {Code: WarnEvicted, Steps: ids[:1], Usual: true}, {Code: WarnEvicted, Steps: ids[1:2], Usual: true}}
 	if got := withoutTexts(warned); !reflect.DeepEqual(got, want) {
 		t.Errorf("warnings: %+v, want %+v", got, want)
 	}
-	if _, err := s.l.Step(ids[0]); !errors.Is(err, ErrNoStep) {
+	if _, err := s.log.Step(ids[0]); !errors.Is(err, ErrNoStep) {
 		t.Errorf("an evicted step is still there: %v", err)
 	}
-	if _, err := s.l.Undo(context.Background(), UndoOptions{Count: 3}); err != nil {
+	if _, err := s.log.Undo(context.Background(), UndoOptions{Count: 3}); err != nil {
 		t.Fatal(err)
 	}
 	if got := treesnap.MustTake(t, s.work); len(got.Entries) != 3 {
@@ -63,7 +63,7 @@ func withoutTexts(warned []Warning) (out []Warning) {
 // TestNearLimits: a person hears once that a limit is near, again when the log has been away from it, and of each loss that nobody had announced.
 func TestNearLimits(t *testing.T) {
 	var warned []Warning
-	s := newSession(t, func(o *Options) {
+	s := newSession(t, nil, func(o *Options) {
 		o.StepCount, o.LogBytes, o.AdoptedRaw, o.StepBytes = 10, 1<<20, -1, 500<<10
 		o.Warn = func(w Warning) { warned = append(warned, w) }
 	})
@@ -86,29 +86,29 @@ func TestNearLimits(t *testing.T) {
 		ids = append(ids, change(fmt.Sprint(i)))
 	}
 	told("7 of 10 steps")
-	if near := s.l.Status().Near; near != nil {
+	if near := s.log.Status().Near; near != nil {
 		t.Errorf("7 of 10 steps: %q", near)
 	}
 	eighth := change("8")
 	told("8 of 10 steps", Warning{Code: WarnNearLimit, Steps: []StepID{eighth}})
-	if near := s.l.Status().Near; len(near) != 1 || !strings.Contains(near[0], "8 of 10 steps (undo.max_steps)") {
+	if near := s.log.Status().Near; len(near) != 1 || !strings.Contains(near[0], "8 of 10 steps (undo.max_steps)") {
 		t.Errorf("8 of 10 steps: %q", near)
 	}
 	change("9")
 	told("9 of 10 steps")
-	if _, err := s.l.Undo(context.Background(), UndoOptions{Count: 2}); err != nil {
+	if _, err := s.log.Undo(context.Background(), UndoOptions{Count: 2}); err != nil {
 		t.Fatal(err)
 	}
 	again := change("again")
 	told("8 of 10 steps again", Warning{Code: WarnNearLimit, Steps: []StepID{again}})
 	part := s.step(func(a *undologtest.Applier) error { return a.Truncate("f", 5) }).StepID
 	told("a step of 450 of 500 KiB", Warning{Code: WarnNearLimit, Steps: []StepID{part}})
-	s.l.quiet()
+	s.log.quiet()
 	large := s.step(func(a *undologtest.Applier) error { return a.Unlink("big") }).StepID
-	s.l.quiet()
+	s.log.quiet()
 	told("1350 KiB of 1 MiB", Warning{Code: WarnEvicted, Steps: append(append([]StepID{}, ids...), again, part)},
 		Warning{Code: WarnNearLimit, Steps: []StepID{large}})
-	if near := s.l.Status().Near; len(near) != 1 || !strings.Contains(near[0], "undo.max_bytes") {
+	if near := s.log.Status().Near; len(near) != 1 || !strings.Contains(near[0], "undo.max_bytes") {
 		t.Errorf("900 KiB of 1 MiB: %q", near)
 	}
 }
@@ -123,7 +123,7 @@ func keptSteps(l *Log) (ids []StepID) {
 // TestUI19SizeEviction: the oldest steps go until the log is within its size,
 // the newest never.
 func TestUI19SizeEviction(t *testing.T) {
-	s := newSession(t, func(o *Options) { o.LogBytes, o.AdoptedRaw = 300<<10, -1 })
+	s := newSession(t, nil, func(o *Options) { o.LogBytes, o.AdoptedRaw = 300<<10, -1 })
 	for i := range 4 {
 		s.outside(fmt.Sprint("f", i), strings.Repeat("x", 120<<10))
 	}
@@ -131,21 +131,21 @@ func TestUI19SizeEviction(t *testing.T) {
 	var ids []StepID
 	for i := range 4 {
 		ids = append(ids, s.step(func(a *undologtest.Applier) error { return a.Unlink(fmt.Sprint("f", i)) }).StepID)
-		s.l.quiet() // no compression between
+		s.log.quiet() // no compression between
 	}
-	kept := keptSteps(s.l)
-	if len(kept) == 0 || kept[len(kept)-1] != ids[3] || s.l.storedBytes() > 300<<10 {
-		t.Errorf("kept %v, %d bytes", kept, s.l.storedBytes())
+	kept := keptSteps(s.log)
+	if len(kept) == 0 || kept[len(kept)-1] != ids[3] || s.log.storedBytes() > 300<<10 {
+		t.Errorf("kept %v, %d bytes", kept, s.log.storedBytes())
 	}
 	last := s.step(func(a *undologtest.Applier) error { return a.Unlink("huge") })
-	if got := keptSteps(s.l); !slices.Equal(got, []StepID{last.StepID}) {
+	if got := keptSteps(s.log); !slices.Equal(got, []StepID{last.StepID}) {
 		t.Errorf("kept %v, want only the newest, %d", got, last.StepID)
 	}
-	s.l.quiet()
-	if err := s.l.emptyTrash(context.Background()); err != nil {
+	s.log.quiet()
+	if err := s.log.emptyTrash(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if left, _ := os.ReadDir(filepath.Join(s.l.o.Dir, "trash")); len(left) != 0 {
+	if left, _ := os.ReadDir(filepath.Join(s.log.o.Dir, "trash")); len(left) != 0 {
 		t.Errorf("trash holds %v", left)
 	}
 }
@@ -154,11 +154,11 @@ func TestUI19SizeEviction(t *testing.T) {
 func TestAgeEviction(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	set := func(o *Options) { o.Now, o.Age = func() time.Time { return now }, time.Hour }
-	s := newSession(t, set)
+	s := newSession(t, nil, set)
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "1") })
 	now = now.Add(50 * time.Minute)
 	young := s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "2") })
-	if err := s.l.Close(); err != nil {
+	if err := s.log.Close(); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(20 * time.Minute)
@@ -171,7 +171,7 @@ func TestAgeEviction(t *testing.T) {
 // TestBackgroundCompression: what exceeds the raw budget is packed without
 // being asked for, the oldest step first and never the newest.
 func TestBackgroundCompression(t *testing.T) {
-	s := newSession(t, func(o *Options) { o.AdoptedRaw = 150 << 10 })
+	s := newSession(t, nil, func(o *Options) { o.AdoptedRaw = 150 << 10 })
 	for i := range 3 {
 		s.outside(fmt.Sprint("f", i), strings.Repeat(fmt.Sprint(i), 100<<10))
 	}
@@ -179,17 +179,17 @@ func TestBackgroundCompression(t *testing.T) {
 	for i := range 3 {
 		s.step(func(a *undologtest.Applier) error { return a.Unlink(fmt.Sprint("f", i)) })
 	}
-	s.l.worker.wait()
-	s.l.tidy() // what was committed while the worker ran
-	s.l.worker.wait()
+	s.log.worker.wait()
+	s.log.tidy() // what was committed while the worker ran
+	s.log.worker.wait()
 	var packed []bool
-	for _, e := range s.l.stepEntries() {
+	for _, e := range s.log.stepEntries() {
 		packed = append(packed, e.Compressed)
 	}
 	if !slices.Equal(packed, []bool{true, true, false}) {
 		t.Errorf("compressed: %v", packed)
 	}
-	if _, err := s.l.Undo(context.Background(), UndoOptions{Count: 3}); err != nil {
+	if _, err := s.log.Undo(context.Background(), UndoOptions{Count: 3}); err != nil {
 		t.Fatal(err)
 	}
 	treesnap.Same(t, "tree", want, treesnap.MustTake(t, s.work))
@@ -216,18 +216,18 @@ func TestUL07MissingPreimage(t *testing.T) {
 			bad := s.step(func(a *undologtest.Applier) error { return a.Unlink("f") })
 			s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "g", "1") })
 			if name == "pack" {
-				if _, err := s.l.GC(ctx, GCOptions{CompressAll: true}); err != nil {
+				if _, err := s.log.GC(ctx, GCOptions{CompressAll: true}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := os.RemoveAll(filepath.Join(s.l.o.Dir, "steps", store.FormatStepID(bad.StepID), name)); err != nil {
+			if err := os.RemoveAll(filepath.Join(s.log.o.Dir, "steps", store.FormatStepID(bad.StepID), name)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.l.Undo(ctx, UndoOptions{}); err != nil {
+			if _, err := s.log.Undo(ctx, UndoOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			before := treesnap.MustTake(t, s.work)
-			if _, err := s.l.Undo(ctx, UndoOptions{}); !errors.Is(err, ErrDamaged) {
+			if _, err := s.log.Undo(ctx, UndoOptions{}); !errors.Is(err, ErrDamaged) {
 				t.Errorf("undo without the preimage: %v", err)
 			}
 			treesnap.Same(t, "tree", before, treesnap.MustTake(t, s.work))
@@ -245,10 +245,10 @@ func TestPackedAfterGrowth(t *testing.T) {
 	s.step(func(a *undologtest.Applier) error {
 		return errors.Join(a.WriteAt("f", []byte("more"), 2<<20), a.Unlink("f"))
 	})
-	if _, err := s.l.GC(ctx, GCOptions{CompressAll: true}); err != nil {
+	if _, err := s.log.GC(ctx, GCOptions{CompressAll: true}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.l.Undo(ctx, UndoOptions{}); err != nil {
+	if _, err := s.log.Undo(ctx, UndoOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	treesnap.Same(t, "tree", before, treesnap.MustTake(t, s.work))
@@ -261,10 +261,10 @@ func TestUL08FlippedPack(t *testing.T) {
 	s := newSession(t, nil)
 	s.outside("f", strings.Repeat("content", 1000))
 	bad := s.step(func(a *undologtest.Applier) error { return a.Unlink("f") })
-	if _, err := s.l.GC(ctx, GCOptions{CompressAll: true}); err != nil {
+	if _, err := s.log.GC(ctx, GCOptions{CompressAll: true}); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(s.l.o.Dir, "steps", store.FormatStepID(bad.StepID), "pack")
+	path := filepath.Join(s.log.o.Dir, "steps", store.FormatStepID(bad.StepID), "pack")
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +273,7 @@ func TestUL08FlippedPack(t *testing.T) {
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.l.Undo(ctx, UndoOptions{}); !errors.Is(err, ErrDamaged) {
+	if _, err := s.log.Undo(ctx, UndoOptions{}); !errors.Is(err, ErrDamaged) {
 		t.Errorf("undo from a damaged pack: %v", err)
 	}
 	if got, err := os.ReadFile(filepath.Join(s.work, "f")); err == nil && string(got) != strings.Repeat("content", 1000) {
@@ -291,24 +291,24 @@ func TestGCDiscard(t *testing.T) {
 	s := newSession(t, nil)
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "1") })
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "2") })
-	if _, err := s.l.Undo(ctx, UndoOptions{}); err != nil {
+	if _, err := s.log.Undo(ctx, UndoOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.l.Begin(s.l.NextID(TypeCommand), StepInfo{}); err != nil {
+	if err := s.log.Begin(s.log.NextID(TypeCommand), StepInfo{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.l.GC(ctx, GCOptions{Discard: true}); !errors.Is(err, ErrBusy) {
+	if _, err := s.log.GC(ctx, GCOptions{Discard: true}); !errors.Is(err, ErrBusy) {
 		t.Errorf("discard while a step is open: %v", err)
 	}
-	if _, err := s.l.Abort(ctx); err != nil {
+	if _, err := s.log.Abort(ctx); err != nil {
 		t.Fatal(err)
 	}
-	res, err := s.l.GC(ctx, GCOptions{Discard: true})
+	res, err := s.log.GC(ctx, GCOptions{Discard: true})
 	if err != nil || len(res.Evicted) != 1 || res.BytesAfter != 0 || res.BytesBefore == 0 {
 		t.Errorf("discard: %+v %v", res, err)
 	}
-	if h, err := s.l.History(); err != nil || len(h) != 0 || s.l.Status().Redoable != 0 {
-		t.Errorf("history %v %v, status %+v", h, err, s.l.Status())
+	if h, err := s.log.History(); err != nil || len(h) != 0 || s.log.Status().Redoable != 0 {
+		t.Errorf("history %v %v, status %+v", h, err, s.log.Status())
 	}
 	if b, _ := os.ReadFile(filepath.Join(s.work, "f")); string(b) != "1" {
 		t.Errorf("the folder changed: %q", b)
@@ -377,11 +377,11 @@ func TestEvictionOfLinkedBlob(t *testing.T) {
 	}
 	s.step(func(a *undologtest.Applier) error { return a.Unlink("a") })
 	s.step(func(a *undologtest.Applier) error { return a.WriteAt("b", []byte("y"), 0) })
-	s.l.quiet()
-	if _, err := s.l.evict(1); err != nil {
+	s.log.quiet()
+	if _, err := s.log.evict(1); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.l.emptyTrash(ctx); err != nil {
+	if err := s.log.emptyTrash(ctx); err != nil {
 		t.Fatal(err)
 	}
 	s.wantBlocked(1)
@@ -398,7 +398,7 @@ func TestU8LimitsCountBlocks(t *testing.T) {
 	s.outside("large", strings.Repeat("0123456789abcdef", 256<<10))
 	check := func(when string, parent string, id StepID, stored int64) {
 		t.Helper()
-		out, err := exec.Command("du", "-sk", filepath.Join(s.l.o.Dir, parent, fmt.Sprint(id))).Output()
+		out, err := exec.Command("du", "-sk", filepath.Join(s.log.o.Dir, parent, fmt.Sprint(id))).Output()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -419,10 +419,10 @@ func TestU8LimitsCountBlocks(t *testing.T) {
 		return nil
 	})
 	check("removed", "steps", removed.StepID, removed.StoredBytes)
-	if _, err := s.l.Undo(context.Background(), UndoOptions{Count: 1}); err != nil {
+	if _, err := s.log.Undo(context.Background(), UndoOptions{Count: 1}); err != nil {
 		t.Fatal(err)
 	}
-	check("removed and undone", "redo", removed.StepID, s.l.redoEntries()[0].StoredBytes)
+	check("removed and undone", "redo", removed.StepID, s.log.redoEntries()[0].StoredBytes)
 	s.a.Forget()
 	changed := s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "large", "short") })
 	check("replaced", "steps", changed.StepID, changed.StoredBytes)
@@ -435,18 +435,18 @@ func TestU8LimitsCountBlocks(t *testing.T) {
 		return nil
 	})
 	check("made", "steps", made.StepID, made.StoredBytes)
-	if _, err := s.l.Undo(context.Background(), UndoOptions{Count: 1}); err != nil {
+	if _, err := s.log.Undo(context.Background(), UndoOptions{Count: 1}); err != nil {
 		t.Fatal(err)
 	}
-	undone := s.l.redoEntries()[0]
+	undone := s.log.redoEntries()[0]
 	check("made and undone", "redo", undone.StepID, undone.StoredBytes)
-	if got := s.l.Status().StoredBytes; got < undone.StoredBytes+changed.StoredBytes {
+	if got := s.log.Status().StoredBytes; got < undone.StoredBytes+changed.StoredBytes {
 		t.Errorf("kept: %d bytes", got)
 	}
-	if _, err := s.l.Redo(context.Background(), UndoOptions{Count: 1}); err != nil {
+	if _, err := s.log.Redo(context.Background(), UndoOptions{Count: 1}); err != nil {
 		t.Fatal(err)
 	}
-	again := s.l.stepEntries()[1]
+	again := s.log.stepEntries()[1]
 	check("done again", "steps", again.StepID, again.StoredBytes)
 }
 
@@ -458,7 +458,7 @@ func TestU8RedoIsWithinLimits(t *testing.T) {
 		o.LogBytes, o.AdoptedRaw = 400<<10, -1
 		o.Warn = func(w Warning) { warned = append(warned, w) }
 	}
-	s := newSession(t, set)
+	s := newSession(t, nil, set)
 	first := s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "1") })
 	var ids []StepID
 	for i := range 3 {
@@ -466,10 +466,10 @@ func TestU8RedoIsWithinLimits(t *testing.T) {
 			return writeFileVia(a, fmt.Sprint("large", i), strings.Repeat("x", 500<<10))
 		}).StepID)
 	}
-	if _, err := s.l.Undo(context.Background(), UndoOptions{Count: 3}); err != nil {
+	if _, err := s.log.Undo(context.Background(), UndoOptions{Count: 3}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.l.Close(); err != nil {
+	if err := s.log.Close(); err != nil {
 		t.Fatal(err)
 	}
 	l := reopenLog(t, filepath.Dir(s.work), set)

@@ -1,4 +1,4 @@
-package undolog_test
+package undolog
 
 import (
 	"context"
@@ -14,9 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
-	"github.com/codeagent/sandbox/tests/cmd/asuser/user"
+	asuser "github.com/codeagent/sandbox/tests/cmd/asuser/user"
 	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
@@ -99,7 +98,7 @@ func executes(t *testing.T, path string) (lift func()) {
 }
 
 // leftPaths are the paths that are left, without those that only times are left of.
-func leftPaths(list []undolog.Left) (out []string) {
+func leftPaths(list []Left) (out []string) {
 	for _, x := range list {
 		if x.What != "times" && !slices.Contains(out, x.Path) {
 			out = append(out, x.Path)
@@ -177,7 +176,7 @@ func writes(t *testing.T, path string) func() {
 
 func everyChangeFolder(t testing.TB) func(work string) {
 	return func(work string) {
-		write(t, work, "armed", "armed as it was")
+		mustWrite(t, filepath.Join(work, "armed"), "armed as it was")
 		mode := uint32(0o755)
 		if undologtest.TellsWriters(t, work) {
 			mode = 0o6755
@@ -186,7 +185,7 @@ func everyChangeFolder(t testing.TB) func(work string) {
 			t.Fatal(err)
 		}
 		for _, p := range []string{"edited", "mode", "gone", "renamed", "still", "d/edited", "d/mode", "d/gone", "d/moved"} {
-			write(t, work, p, p+" as it was")
+			mustWrite(t, filepath.Join(work, p), p+" as it was")
 		}
 		in, err := os.Open("/bin/cat")
 		if err != nil {
@@ -241,21 +240,21 @@ func TestU5UndoLeavesWhatItMust(t *testing.T) {
 
 func leaves(t *testing.T, c hinderCase, packed bool) {
 	ctx := context.Background()
-	e := newEnv(t, everyChangeFolder(t), func(o *undolog.Options) { o.Barriers = undolog.PolicyWarn }) // flags change ctimes
-	e.do(func(a *applier) error { return a.WriteFile("older", []byte("older")) })
+	e := newSession(t, everyChangeFolder(t), func(o *Options) { o.Barriers = PolicyWarn }) // flags change ctimes
+	e.step(func(a *applier) error { return a.WriteFile("older", []byte("older")) })
 	before := e.snap()
-	e.do(everyChange)
+	e.step(everyChange)
 	after := e.snap()
 	if packed {
-		_, err := e.log.GC(ctx, undolog.GCOptions{CompressAll: true})
+		_, err := e.log.GC(ctx, GCOptions{CompressAll: true})
 		e.must(err)
 	}
 	lift := c.hinder(t, e.work)
 	slices.Sort(c.left)
 
-	foretold, err := e.log.Undo(ctx, undolog.UndoOptions{DryRun: true})
+	foretold, err := e.log.Undo(ctx, UndoOptions{DryRun: true})
 	e.must(err)
-	res, err := e.log.Undo(ctx, undolog.UndoOptions{})
+	res, err := e.log.Undo(ctx, UndoOptions{})
 	e.must(err)
 	if got := leftPaths(res.Left); !slices.Equal(got, c.left) {
 		t.Errorf("left %q, want %q: %+v", got, c.left, res.Left)
@@ -282,7 +281,7 @@ func leaves(t *testing.T, c hinderCase, packed bool) {
 	}
 	lift()
 	if len(c.left) > 0 {
-		res, err = e.log.Undo(ctx, undolog.UndoOptions{})
+		res, err = e.log.Undo(ctx, UndoOptions{})
 		e.must(err)
 		if len(res.Left) > 0 || len(res.Steps) != 1 {
 			t.Errorf("nothing hinders any more: %+v", res)
@@ -301,7 +300,7 @@ func leaves(t *testing.T, c hinderCase, packed bool) {
 	if d := differing(before, e.snap()); len(d) > 0 {
 		t.Errorf("undone again, and different: %q", d)
 	}
-	e.do(func(a *applier) error { return a.WriteFile("next", []byte("next")) })
+	e.step(func(a *applier) error { return a.WriteFile("next", []byte("next")) })
 	e.undoN(1)
 }
 
@@ -312,8 +311,8 @@ func leaves(t *testing.T, c hinderCase, packed bool) {
 func TestU5ForceCountsWhatItOverwrote(t *testing.T) {
 	require.Root(t)
 	ctx := context.Background()
-	e := newEnv(t, everyChangeFolder(t))
-	e.do(func(a *applier) error {
+	e := newSession(t, everyChangeFolder(t))
+	e.step(func(a *applier) error {
 		return errors.Join(a.WriteFile("still", []byte("changed")), a.WriteAt("edited", []byte("EDITED"), 0))
 	})
 	for _, name := range []string{"still", "edited"} {
@@ -321,7 +320,7 @@ func TestU5ForceCountsWhatItOverwrote(t *testing.T) {
 	}
 	setFlags(t, filepath.Join(e.work, "edited"), flagImmutable)
 	for _, dry := range []bool{true, false} {
-		res, err := e.log.Undo(ctx, undolog.UndoOptions{Force: true, DryRun: dry})
+		res, err := e.log.Undo(ctx, UndoOptions{Force: true, DryRun: dry})
 		e.must(err)
 		if got := leftPaths(res.Left); !slices.Equal(got, []string{"edited"}) {
 			t.Errorf("dry %v: left %q", dry, got)
@@ -335,19 +334,19 @@ func TestU5ForceCountsWhatItOverwrote(t *testing.T) {
 func TestU5ForcePassesWhatIsLeft(t *testing.T) {
 	require.Root(t)
 	ctx := context.Background()
-	e := newEnv(t, everyChangeFolder(t), func(o *undolog.Options) { o.Barriers = undolog.PolicyWarn }) // flags change ctimes
+	e := newSession(t, everyChangeFolder(t), func(o *Options) { o.Barriers = PolicyWarn }) // flags change ctimes
 	first := e.snap()
-	e.do(func(a *applier) error { return a.WriteFile("still", []byte("changed")) })
-	e.do(func(a *applier) error { return a.WriteAt("edited", []byte("EDITED"), 0) })
+	e.step(func(a *applier) error { return a.WriteFile("still", []byte("changed")) })
+	e.step(func(a *applier) error { return a.WriteAt("edited", []byte("EDITED"), 0) })
 	lift := setFlags(t, filepath.Join(e.work, "edited"), flagImmutable)
 	for _, force := range []bool{false, false, true} {
-		res, err := e.log.Undo(ctx, undolog.UndoOptions{Force: force})
+		res, err := e.log.Undo(ctx, UndoOptions{Force: force})
 		e.must(err)
 		if got := leftPaths(res.Left); !slices.Equal(got, []string{"edited"}) {
 			t.Fatalf("force %v: left %q", force, got)
 		}
 	}
-	res, err := e.log.Undo(ctx, undolog.UndoOptions{Force: true})
+	res, err := e.log.Undo(ctx, UndoOptions{Force: true})
 	e.must(err)
 	if len(res.Steps) != 1 || res.Steps[0].StepID != 1 {
 		t.Fatalf("the older step: %+v", res)
@@ -366,23 +365,23 @@ func TestU5LiftedHindranceIsNoEdit(t *testing.T) {
 	require.Root(t)
 	ctx := context.Background()
 	for _, edit := range []bool{false, true} {
-		e := newEnv(t, func(work string) { write(t, work, "log", "one\n") })
+		e := newSession(t, func(work string) { mustWrite(t, filepath.Join(work, "log"), "one\n") })
 		before := e.snap()
 		lift := setFlags(t, filepath.Join(e.work, "log"), flagAppend)
-		e.do(func(a *applier) error { return e.appendVia("log", "two\n") })
-		res, err := e.log.Undo(ctx, undolog.UndoOptions{})
+		e.step(func(a *applier) error { return e.appendVia("log", "two\n") })
+		res, err := e.log.Undo(ctx, UndoOptions{})
 		e.must(err)
 		if len(leftPaths(res.Left)) != 1 {
 			t.Fatalf("left: %+v", res.Left)
 		}
 		lift()
 		if edit {
-			write(t, e.work, "log", "mine\n")
+			mustWrite(t, filepath.Join(e.work, "log"), "mine\n")
 		}
-		_, err = e.log.External(ctx, []string{"log"}, undolog.Inside{}) // the watcher has seen it
+		_, err = e.log.External(ctx, []string{"log"}, Inside{}) // the watcher has seen it
 		e.must(err)
-		_, err = e.log.Undo(ctx, undolog.UndoOptions{})
-		var barrier *undolog.BarrierError
+		_, err = e.log.Undo(ctx, UndoOptions{})
+		var barrier *BarrierError
 		switch {
 		case edit && !errors.As(err, &barrier):
 			t.Errorf("an edit is overwritten: %v", err)
@@ -395,7 +394,7 @@ func TestU5LiftedHindranceIsNoEdit(t *testing.T) {
 }
 
 // appendVia appends to a file as a bridge would for whoever has opened it with O_APPEND.
-func (e *env) appendVia(path, text string) error {
+func (e *session) appendVia(path, text string) error {
 	h, err := e.a.OpenFor(path, unix.O_RDWR|unix.O_APPEND)
 	if err != nil {
 		return err
@@ -414,7 +413,7 @@ func TestU5RollbackIsOver(t *testing.T) {
 	require.Root(t)
 	ctx := context.Background()
 	for _, killed := range []bool{false, true} {
-		e := newEnv(t, everyChangeFolder(t), func(o *undolog.Options) { o.Barriers = undolog.PolicyWarn })
+		e := newSession(t, everyChangeFolder(t), func(o *Options) { o.Barriers = PolicyWarn })
 		before := e.snap()
 		e.begin()
 		e.must(everyChange(e.a))
@@ -427,7 +426,7 @@ func TestU5RollbackIsOver(t *testing.T) {
 		} else {
 			_, err := e.log.Abort(ctx)
 			e.must(err)
-			if !e.warned(undolog.WarnLeft) {
+			if !e.warned(WarnLeft) {
 				t.Error("nobody was told")
 			}
 		}
@@ -436,7 +435,7 @@ func TestU5RollbackIsOver(t *testing.T) {
 		if h := e.history(); len(h) != 1 || h[0].RestOf == 0 {
 			t.Fatalf("killed %v: %+v", killed, h)
 		}
-		e.do(func(a *applier) error { return a.WriteFile("next", []byte("next")) })
+		e.step(func(a *applier) error { return a.WriteFile("next", []byte("next")) })
 		e.undoN(1)
 		lift()
 		lift2()
@@ -452,11 +451,11 @@ func TestU5RollbackIsOver(t *testing.T) {
 // TestU6FailedChangeIsNone: what was captured and then refused is no change that an undo has to put back.
 func TestU6FailedChangeIsNone(t *testing.T) {
 	require.Root(t)
-	e := newEnv(t, everyChangeFolder(t), func(o *undolog.Options) { o.Barriers = undolog.PolicyWarn }) // flags change ctimes
+	e := newSession(t, everyChangeFolder(t), func(o *Options) { o.Barriers = PolicyWarn }) // flags change ctimes
 	lift := setFlags(t, filepath.Join(e.work, "mode"), flagImmutable)
 	lift2 := setFlags(t, filepath.Join(e.work, "edited"), flagAppend)
 	before := e.snap()
-	e.do(func(a *applier) error {
+	e.step(func(a *applier) error {
 		for _, f := range []func() error{
 			func() error { return a.Chmod("mode", 0o600) },
 			func() error { return a.Unlink("mode") },
@@ -472,7 +471,7 @@ func TestU6FailedChangeIsNone(t *testing.T) {
 		}
 		return a.WriteFile("new", nil)
 	})
-	res, err := e.log.Undo(context.Background(), undolog.UndoOptions{})
+	res, err := e.log.Undo(context.Background(), UndoOptions{})
 	e.must(err)
 	if len(res.Left) > 0 {
 		t.Errorf("left: %+v", res.Left)
@@ -501,15 +500,15 @@ func TestU5SomebodyElsesFiles(t *testing.T) {
 			}
 		}
 		work := filepath.Join(base, "work")
-		write(t, work, "theirs", "theirs")
-		write(t, work, "data/old", "old")
+		mustWrite(t, filepath.Join(work, "theirs"), "theirs")
+		mustWrite(t, filepath.Join(work, "data/old"), "old")
 		for _, p := range []string{"", "theirs", "data", "data/old"} {
 			if err := os.Chmod(filepath.Join(work, p), 0o777); err != nil {
 				t.Fatal(err)
 			}
 		}
 		t.Setenv(foreignEnv, base)
-		out, err := user.CombinedOutput(os.Args[0], "-test.run=^TestU5SomebodyElsesFiles$", "-test.v", "-test.count=1")
+		out, err := asuser.CombinedOutput(os.Args[0], "-test.run=^TestU5SomebodyElsesFiles$", "-test.v", "-test.count=1")
 		if t.Logf("%s", out); err != nil || !strings.Contains(string(out), "PASS") {
 			t.Fatal(err)
 		}
@@ -520,21 +519,21 @@ func TestU5SomebodyElsesFiles(t *testing.T) {
 
 func somebodyElses(t *testing.T, work, undo string) {
 	ctx := context.Background()
-	e := openEnv(t, work, undo)
+	e := openSession(t, work, undo)
 	before := e.snap()
-	e.do(func(a *applier) error {
+	e.step(func(a *applier) error {
 		return run(
 			func() error { return a.WriteAt("theirs", []byte("EDIT"), 0) },
 			func() error { return a.WriteFile("data/new", []byte("new")) },
 			func() error { return a.Unlink("data/old") },
 		)
 	})
-	res, err := e.log.Undo(ctx, undolog.UndoOptions{})
+	res, err := e.log.Undo(ctx, UndoOptions{})
 	e.must(err)
 	if d := leftPaths(res.Left); len(d) > 0 {
 		t.Errorf("left %q: %+v", d, res.Left)
 	}
-	if !slices.ContainsFunc(res.Left, func(x undolog.Left) bool {
+	if !slices.ContainsFunc(res.Left, func(x Left) bool {
 		return x.Path == "theirs" && x.What == "times" && strings.Contains(x.Reason, "another user")
 	}) {
 		t.Errorf("the time of a file of somebody else's is not named: %+v", res.Left)
@@ -552,7 +551,7 @@ func somebodyElses(t *testing.T, work, undo string) {
 	}
 	e.redoN(1)
 	e.undoN(1)
-	e.do(func(a *applier) error { return a.WriteFile("mine", []byte("mine")) })
+	e.step(func(a *applier) error { return a.WriteFile("mine", []byte("mine")) })
 	e.undoN(1)
 }
 
@@ -563,35 +562,37 @@ func TestU5DiscardAlwaysWorks(t *testing.T) {
 	ctx := context.Background()
 	for name, hurt := range map[string]func(t *testing.T, undo string){
 		"half undone": func(t *testing.T, undo string) {
-			write(t, undo, "rollback/plan", `{"kind":"undo","step":1,"name":"1","tick":9}`)
+			mustWrite(t, filepath.Join(undo, "rollback/plan"), `{"kind":"undo","step":1,"name":"1","tick":9}`)
 		},
-		"plan damaged":    func(t *testing.T, undo string) { write(t, undo, "rollback/plan", "garbage") },
-		"journal damaged": func(t *testing.T, undo string) { write(t, undo, "steps/1/journal", "garbage") },
-		"step open":       func(t *testing.T, undo string) { write(t, undo, "wal/in_progress/journal", "garbage") },
+		"plan damaged":    func(t *testing.T, undo string) { mustWrite(t, filepath.Join(undo, "rollback/plan"), "garbage") },
+		"journal damaged": func(t *testing.T, undo string) { mustWrite(t, filepath.Join(undo, "steps/1/journal"), "garbage") },
+		"step open": func(t *testing.T, undo string) {
+			mustWrite(t, filepath.Join(undo, "wal/in_progress/journal"), "garbage")
+		},
 		"nailed down": func(t *testing.T, undo string) {
 			setFlags(t, filepath.Join(undo, "steps/1/journal"), flagImmutable)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newEnv(t, everyChangeFolder(t))
-			e.do(everyChange)
+			e := newSession(t, everyChangeFolder(t))
+			e.step(everyChange)
 			after := e.snap()
 			e.must(e.log.Close())
 			hurt(t, e.undo)
-			s, err := undolog.Inspect(e.undo)
+			s, err := Inspect(e.undo)
 			e.must(err)
 			if !s.Exists || s.InUse || s.Steps != 1 || (s.Half != "") != strings.HasPrefix(name, "half") && name != "plan damaged" || (s.Open != 0) != (name == "step open") {
 				t.Errorf("inspected: %+v", s)
 			}
-			e.must(undolog.Discard(ctx, e.undo))
+			e.must(Discard(ctx, e.undo))
 			e.open()
-			if s, err := undolog.Inspect(e.undo); err != nil || !s.InUse || s.Steps != 0 || s.Half != "" {
+			if s, err := Inspect(e.undo); err != nil || !s.InUse || s.Steps != 0 || s.Half != "" {
 				t.Errorf("inspected afterwards: %+v, %v", s, err)
 			}
 			if d := differing(after, e.snap()); len(d) > 0 {
 				t.Errorf("the folder was changed: %q", d)
 			}
-			e.do(func(a *applier) error { return a.WriteFile("next", []byte("next")) })
+			e.step(func(a *applier) error { return a.WriteFile("next", []byte("next")) })
 			e.undoN(1)
 		})
 	}

@@ -16,8 +16,8 @@ import (
 
 // movedSession is a session with directories that were there long before its first step.
 func movedSession(t *testing.T) *session {
-	s := newSession(t, func(o *Options) { o.Now = func() time.Time { return time.Now().Add(time.Minute) } })
-	if _, ok := hostfs.BornFD(s.l.root.FD()); !ok {
+	s := newSession(t, nil, func(o *Options) { o.Now = func() time.Time { return time.Now().Add(time.Minute) } })
+	if _, ok := hostfs.BornFD(s.log.root.FD()); !ok {
 		t.Skip("the file system of the test's folder does not tell when a file was made; ext4, xfs, btrfs and tmpfs do")
 	}
 	for _, p := range []string{"d/f", "d/gone", "d/sub/s", "n/other"} {
@@ -118,11 +118,11 @@ func TestMovedWhileOpen(t *testing.T) {
 			s.step(func(*undologtest.Applier) error { return c.run(s) })
 			after := treesnap.Contents(s.t, s.work)
 			var refused *BarrierError
-			if _, err := s.l.Undo(t.Context(), UndoOptions{}); !errors.As(err, &refused) || !slices.Contains(refused.Barriers[0].Paths, "d") && !c.left {
+			if _, err := s.log.Undo(t.Context(), UndoOptions{}); !errors.As(err, &refused) || !slices.Contains(refused.Barriers[0].Paths, "d") && !c.left {
 				t.Errorf("an undo says %v, want a barrier that names d", err)
 			}
 			s.want("after a refused undo", after)
-			r, err := s.l.Undo(t.Context(), UndoOptions{Force: true})
+			r, err := s.log.Undo(t.Context(), UndoOptions{Force: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,11 +138,11 @@ func TestMovedWhileOpen(t *testing.T) {
 			if c.left {
 				return
 			}
-			if _, err := s.l.Redo(t.Context(), UndoOptions{}); err != nil {
+			if _, err := s.log.Redo(t.Context(), UndoOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			s.want("done again", after)
-			if _, err := s.l.Undo(t.Context(), UndoOptions{Force: true}); err != nil {
+			if _, err := s.log.Undo(t.Context(), UndoOptions{Force: true}); err != nil {
 				t.Fatal(err)
 			}
 			s.want("undone again", c.want)
@@ -164,7 +164,7 @@ func TestMovedOutAndMadeAgain(t *testing.T) {
 		return errors.Join(err, a.Mkdir("d", 0o755), writeFileVia(a, "d/f", "another"))
 	})
 	s.wantBlocked(1, "d")
-	r, err := s.l.Undo(t.Context(), UndoOptions{Force: true})
+	r, err := s.log.Undo(t.Context(), UndoOptions{Force: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestMovedOutAndMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.a.Forget()
-	if _, err := s.l.Undo(t.Context(), UndoOptions{Force: true}); err != nil { // what is left of the step
+	if _, err := s.log.Undo(t.Context(), UndoOptions{Force: true}); err != nil { // what is left of the step
 		t.Fatal(err)
 	}
 	s.want("undone when it is back", map[string]string{"d": "/", "d/f": "before", "d/gone": "before", "d/sub": "/", "d/sub/s": "before", "n": "/", "n/other": "before"})
@@ -195,14 +195,14 @@ func TestMovedOutAndMadeAgain(t *testing.T) {
 // TestMovedAndRolledBack: a rollback of the open step goes to where the directory is now, too.
 func TestMovedAndRolledBack(t *testing.T) {
 	s := movedSession(t)
-	if err := s.l.Begin(s.l.NextID(TypeCommand), StepInfo{Type: TypeCommand}); err != nil {
+	if err := s.log.Begin(s.log.NextID(TypeCommand), StepInfo{Type: TypeCommand}); err != nil {
 		t.Fatal(err)
 	}
 	s.a.NewEpoch()
 	err := changeIn(s.a, "d")
 	s.move("d", "e")
 	s.a.NewEpoch()
-	_, aerr := s.l.Abort(t.Context())
+	_, aerr := s.log.Abort(t.Context())
 	if err := errors.Join(err, aerr); err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestMovedAfterTheStep(t *testing.T) {
 	s.step(func(a *undologtest.Applier) error { return changeIn(a, "d") })
 	s.move("d", "e")
 	s.wantBlocked(1, "d")
-	if _, err := s.l.Undo(t.Context(), UndoOptions{Force: true}); err != nil {
+	if _, err := s.log.Undo(t.Context(), UndoOptions{Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	s.want("undone", map[string]string{"e": "/", "e/f": "before", "e/gone": "before", "e/sub": "/", "e/sub/s": "before", "n": "/", "n/other": "before"})
@@ -242,7 +242,7 @@ func TestMovedIsAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.outside("e/f", "mine") // ext4 gives it the numbers that are free again
-	if _, err := s.l.Undo(t.Context(), UndoOptions{Force: true}); err != nil {
+	if _, err := s.log.Undo(t.Context(), UndoOptions{Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	if got := treesnap.Contents(s.t, s.work); got["e/f"] != "mine" {

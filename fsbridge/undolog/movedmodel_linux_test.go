@@ -49,12 +49,12 @@ func TestMovedModel(t *testing.T) {
 				want[placeOf(at, p)] = c
 			}
 			for round := range 2 {
-				res, err := s.l.Undo(t.Context(), UndoOptions{Force: true})
+				res, err := s.log.Undo(t.Context(), UndoOptions{Force: true})
 				if err != nil || res.LeftCount > 0 {
 					t.Fatalf("undo: %v, left %+v", err, res)
 				}
 				s.want(fmt.Sprintf("undone, round %d", round), want)
-				if _, err := s.l.Redo(t.Context(), UndoOptions{Force: true}); err != nil {
+				if _, err := s.log.Redo(t.Context(), UndoOptions{Force: true}); err != nil {
 					t.Fatal(err)
 				}
 				s.want(fmt.Sprintf("done again, round %d", round), after)

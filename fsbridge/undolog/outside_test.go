@@ -72,7 +72,7 @@ func TestU19WhoChangedIt(t *testing.T) {
 		}},
 		{"when it is undone", func(s *session, look func()) {
 			s.step(insideOfAll)
-			_, err := s.l.Undo(s.t.Context(), UndoOptions{})
+			_, err := s.log.Undo(s.t.Context(), UndoOptions{})
 			look()
 			if err != nil {
 				s.t.Fatal(err)
@@ -80,19 +80,19 @@ func TestU19WhoChangedIt(t *testing.T) {
 		}},
 		{"when it is done again", func(s *session, look func()) {
 			s.step(insideOfAll)
-			_, err := s.l.Undo(s.t.Context(), UndoOptions{})
-			_, rerr := s.l.Redo(s.t.Context(), UndoOptions{})
+			_, err := s.log.Undo(s.t.Context(), UndoOptions{})
+			_, rerr := s.log.Redo(s.t.Context(), UndoOptions{})
 			look()
 			if err = errors.Join(err, rerr); err != nil {
 				s.t.Fatal(err)
 			}
 		}},
 		{"when it is rolled back", func(s *session, look func()) {
-			err := s.l.Begin(s.l.NextID(TypeCommand), StepInfo{Type: TypeCommand})
+			err := s.log.Begin(s.log.NextID(TypeCommand), StepInfo{Type: TypeCommand})
 			s.a.NewEpoch()
 			err = errors.Join(err, insideOfAll(s.a))
 			s.a.NewEpoch()
-			_, aerr := s.l.Abort(s.t.Context())
+			_, aerr := s.log.Abort(s.t.Context())
 			look()
 			if err = errors.Join(err, aerr); err != nil {
 				s.t.Fatal(err)
@@ -103,12 +103,12 @@ func TestU19WhoChangedIt(t *testing.T) {
 			s := newSession(t, nil)
 			s.prepare()
 			c.run(s, func() {
-				found, err := s.l.External(t.Context(), heardInside, Inside{})
+				found, err := s.log.External(t.Context(), heardInside, Inside{})
 				if err != nil || len(found.Barriers)+len(found.Others)+len(found.Unsure) > 0 {
 					t.Errorf("of what was changed inside: %+v, %v", found, err)
 				}
 				want := s.editUntouched()
-				found, err = s.l.External(t.Context(), slices.Concat(heardInside, want), Inside{})
+				found, err = s.log.External(t.Context(), slices.Concat(heardInside, want), Inside{})
 				if err != nil || len(found.Barriers)+len(found.Unsure) > 0 || !slices.Equal(found.Others, want) {
 					t.Errorf("of what was edited outside: %+v, %v; want %q", found, err, want)
 				}
@@ -120,20 +120,20 @@ func TestU19WhoChangedIt(t *testing.T) {
 // TestU19NobodyCanTell: of what is not kept, or was forgotten just now, nobody says that it was changed outside.
 func TestU19NobodyCanTell(t *testing.T) {
 	now := time.Unix(1000, 0)
-	s := newSession(t, func(o *Options) { o.Now = func() time.Time { return now } })
+	s := newSession(t, nil, func(o *Options) { o.Now = func() time.Time { return now } })
 	s.outside("untouched", "before")
 	s.step(func(a *undologtest.Applier) error {
 		return errors.Join(a.Mkdir("made", 0o755), writeFileVia(a, "f", "1"))
 	})
 	wantUnsure := func(when string, unsure bool) {
 		t.Helper()
-		found, err := s.l.External(t.Context(), []string{"untouched"}, Inside{})
+		found, err := s.log.External(t.Context(), []string{"untouched"}, Inside{})
 		if err != nil || len(found.Barriers) > 0 || unsure != slices.Equal(found.Unsure, []string{"untouched"}) || unsure == (len(found.Others) > 0) {
 			t.Errorf("%s: %+v, %v", when, found, err)
 		}
 	}
 	wantUnsure("with everything known", false)
-	if err := s.l.stamps.Forget(s.l.stamps.Newest()); err != nil {
+	if err := s.log.stamps.Forget(s.log.stamps.Newest()); err != nil {
 		t.Fatal(err)
 	}
 	wantUnsure("with everything forgotten", true)
@@ -142,7 +142,7 @@ func TestU19NobodyCanTell(t *testing.T) {
 	s.step(func(a *undologtest.Applier) error {
 		err := a.Mkdir("fresh", 0o755)
 		s.outside("fresh/mine", "outside")
-		found, eerr := s.l.External(t.Context(), []string{"fresh/mine", "fresh/none"}, Inside{})
+		found, eerr := s.log.External(t.Context(), []string{"fresh/mine", "fresh/none"}, Inside{})
 		if eerr != nil || len(found.Barriers)+len(found.Others) > 0 || !slices.Equal(found.Unsure, []string{"fresh/mine"}) {
 			t.Errorf("in a directory that the open step has made: %+v, %v", found, eerr)
 		}
@@ -163,18 +163,18 @@ func TestU19ChangedSinceTheStep(t *testing.T) {
 		{"at work", false, func(_ *session, in *Inside) { in.Idle = false }},
 		{"a newer change inside", false, func(_ *session, in *Inside) { in.Last++ }},
 		{"a change inside that begins just now", false, func(_ *session, in *Inside) { in.Newest = func() int64 { return 8 } }},
-		{"times of another clock", false, func(s *session, _ *Inside) { s.l.rest.theirs = true }},
+		{"times of another clock", false, func(s *session, _ *Inside) { s.log.rest.theirs = true }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSession(t, nil)
-			s.l.rest.theirs = false // whatever file system the test runs on
+			s.log.rest.theirs = false // whatever file system the test runs on
 			s.outside("old", "before")
 			files := []string{"new", "old"}
 			s.step(func(a *undologtest.Applier) error {
 				err := errors.Join(writeFileVia(a, "new", "in"), a.WriteAt("old", []byte("in"), 0))
 				in := Inside{Last: 7, Newest: func() int64 { return 7 }, Idle: true}
 				look := func() Outside {
-					found, lerr := s.l.External(t.Context(), files, in)
+					found, lerr := s.log.External(t.Context(), files, in)
 					err = errors.Join(err, lerr)
 					return found
 				}
@@ -218,7 +218,7 @@ func TestU19WrittenWithoutAsking(t *testing.T) {
 		}
 		in := Inside{Newest: func() int64 { return 0 }, Idle: true, Writing: []hostfs.ID{o.ID}}
 		for range 20 {
-			found, err := s.l.External(t.Context(), []string{"open"}, in)
+			found, err := s.log.External(t.Context(), []string{"open"}, in)
 			if err != nil || len(found.Others)+len(found.Barriers)+len(found.Unsure) > 0 {
 				t.Fatalf("%+v, %v", found, err)
 			}

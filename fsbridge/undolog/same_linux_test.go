@@ -51,13 +51,13 @@ func TestU15SameContentIsNoBarrier(t *testing.T) {
 					t.Fatal(err)
 				}
 				if seen == "at once" {
-					found, err := s.l.External(t.Context(), []string{"f"}, Inside{})
+					found, err := s.log.External(t.Context(), []string{"f"}, Inside{})
 					if err != nil || (len(found.Barriers) > 0) != e.harms {
 						t.Errorf("told of %+v, %v", found, err)
 					}
 				}
 				var barrier *BarrierError
-				_, err := s.l.Undo(t.Context(), UndoOptions{})
+				_, err := s.log.Undo(t.Context(), UndoOptions{})
 				if e.harms != errors.As(err, &barrier) || !e.harms && err != nil {
 					t.Fatalf("undo: %v", err)
 				}
@@ -78,7 +78,7 @@ func TestU15TakenBackLiftsBarrier(t *testing.T) {
 	s.step(func(a *undologtest.Applier) error { return a.Unlink("g") })
 	told := func(path string) {
 		t.Helper()
-		if found, err := s.l.External(t.Context(), []string{path}, Inside{}); err != nil || len(found.Barriers) != 1 {
+		if found, err := s.log.External(t.Context(), []string{path}, Inside{}); err != nil || len(found.Barriers) != 1 {
 			t.Fatalf("told of %+v, %v", found, err)
 		}
 	}

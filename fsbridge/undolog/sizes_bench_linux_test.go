@@ -1,4 +1,4 @@
-package undolog_test
+package undolog
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
@@ -18,7 +17,7 @@ import (
 //	go test -run '^$' -bench 'Capture|Restore|Compress$|Promotion' ./fsbridge/undolog
 
 // eachSize runs f with a file "f" of each size, in a log without limits.
-func eachSize(b *testing.B, f func(b *testing.B, e *env)) {
+func eachSize(b *testing.B, f func(b *testing.B, e *session)) {
 	for _, s := range []struct {
 		name string
 		size int
@@ -29,12 +28,12 @@ func eachSize(b *testing.B, f func(b *testing.B, e *env)) {
 			for i := 0; i < len(text); i += 64 {
 				_, _ = noise.Read(text[i:min(i+32, len(text))])
 			}
-			e := newEnv(b, func(work string) {
+			e := newSession(b, func(work string) {
 				if err := os.WriteFile(filepath.Join(work, "f"), text, 0o644); err != nil {
 					b.Fatal(err)
 				}
-			}, func(o *undolog.Options) {
-				o.Limits = undolog.Limits{StepBytes: -1, LogBytes: -1, AdoptedRaw: -1, StepCount: 2}
+			}, func(o *Options) {
+				o.Limits = Limits{StepBytes: -1, LogBytes: -1, AdoptedRaw: -1, StepCount: 2}
 			})
 			b.SetBytes(int64(s.size))
 			f(b, e)
@@ -42,15 +41,15 @@ func eachSize(b *testing.B, f func(b *testing.B, e *env)) {
 	}
 }
 
-// cut is the first change of the file in a step: all that it holds is captured.
-func cut(a *undologtest.Applier) error { return a.Truncate("f", 0) }
+// cutAll is the first change of the file in a step: all that it holds is captured.
+func cutAll(a *undologtest.Applier) error { return a.Truncate("f", 0) }
 
 // BenchmarkCapture keeps a file before it is cut.
 func BenchmarkCapture(b *testing.B) {
-	eachSize(b, func(b *testing.B, e *env) {
+	eachSize(b, func(b *testing.B, e *session) {
 		for b.Loop() {
 			e.begin()
-			e.must(cut(e.a))
+			e.must(cutAll(e.a))
 			b.StopTimer()
 			e.commit()
 			e.undoN(1)
@@ -61,7 +60,7 @@ func BenchmarkCapture(b *testing.B) {
 
 // BenchmarkCopy is what there is to compare them with.
 func BenchmarkCopy(b *testing.B) {
-	eachSize(b, func(b *testing.B, e *env) {
+	eachSize(b, func(b *testing.B, e *session) {
 		for b.Loop() {
 			in, err := os.Open(filepath.Join(e.work, "f"))
 			e.must(err)
@@ -77,10 +76,10 @@ func BenchmarkCopy(b *testing.B) {
 
 // BenchmarkRestore puts a file back that was cut.
 func BenchmarkRestore(b *testing.B) {
-	eachSize(b, func(b *testing.B, e *env) {
+	eachSize(b, func(b *testing.B, e *session) {
 		for b.Loop() {
 			b.StopTimer()
-			e.do(cut)
+			e.step(cutAll)
 			b.StartTimer()
 			e.undoN(1)
 		}
@@ -89,12 +88,12 @@ func BenchmarkRestore(b *testing.B) {
 
 // BenchmarkCompress compresses a file that was removed.
 func BenchmarkCompress(b *testing.B) {
-	eachSize(b, func(b *testing.B, e *env) {
+	eachSize(b, func(b *testing.B, e *session) {
 		for b.Loop() {
 			b.StopTimer()
-			e.do(func(a *undologtest.Applier) error { return a.Unlink("f") })
+			e.step(func(a *undologtest.Applier) error { return a.Unlink("f") })
 			b.StartTimer()
-			_, err := e.log.GC(context.Background(), undolog.GCOptions{CompressAll: true})
+			_, err := e.log.GC(context.Background(), GCOptions{CompressAll: true})
 			e.must(err)
 			b.StopTimer()
 			e.undoN(1)
@@ -107,7 +106,7 @@ func BenchmarkCompress(b *testing.B) {
 func BenchmarkPromotion(b *testing.B) {
 	for _, paths := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprint(paths, " paths"), func(b *testing.B) {
-			e := newEnv(b, nil, func(o *undolog.Options) { o.StepCount = 2 })
+			e := newSession(b, nil, func(o *Options) { o.StepCount = 2 })
 			for b.Loop() {
 				b.StopTimer()
 				e.begin()

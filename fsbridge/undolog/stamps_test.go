@@ -15,10 +15,10 @@ func TestStampsTornTail(t *testing.T) {
 	var warned []Warning
 	s := newSession(t, nil)
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "1") })
-	if err := s.l.Close(); err != nil {
+	if err := s.log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(s.l.o.Dir, "stamps")
+	path := filepath.Join(s.log.o.Dir, "stamps")
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -26,12 +26,12 @@ func TestStampsTornTail(t *testing.T) {
 	if err := os.WriteFile(path, b[:len(b)-3], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.l = reopenLog(t, filepath.Dir(s.work), func(o *Options) { o.Warn = func(w Warning) { warned = append(warned, w) } })
+	s.log = reopenLog(t, filepath.Dir(s.work), func(o *Options) { o.Warn = func(w Warning) { warned = append(warned, w) } })
 	if len(warned) != 1 || warned[0].Code != WarnDamaged {
 		t.Errorf("warnings: %+v", warned)
 	}
 	s.wantBlocked(1) // what was lost is taken anew: the step is newer than the table
-	s.a = undologtest.New(s.l.root, s.l)
+	s.a = undologtest.New(s.log.root, s.log)
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "2") })
 	s.wantBlocked(2)
 }
@@ -39,11 +39,11 @@ func TestStampsTornTail(t *testing.T) {
 // TestStampsFail: without stamps the step is kept all the same.
 func TestStampsFail(t *testing.T) {
 	s := newSession(t, nil)
-	s.l.stamps.SetFile(failingSink{})
+	s.log.stamps.SetFile(failingSink{})
 	if e := s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "1") }); e == nil {
 		t.Fatal("no step")
 	}
-	if _, err := s.l.Undo(context.Background(), UndoOptions{}); err != nil {
+	if _, err := s.log.Undo(context.Background(), UndoOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -53,18 +53,18 @@ func TestStampsFailOnce(t *testing.T) {
 	var warned []Warning
 	s := newSession(t, nil)
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "1") })
-	file := s.l.stamps.SetFile(failingSink{})
+	file := s.log.stamps.SetFile(failingSink{})
 	s.step(func(a *undologtest.Applier) error {
 		return errors.Join(a.Mkdir("d", 0o755), writeFileVia(a, "d/g", "1"), writeFileVia(a, "f", "22"))
 	})
-	s.l.stamps.SetFile(file)
+	s.log.stamps.SetFile(file)
 	s.step(func(a *undologtest.Applier) error {
 		return errors.Join(a.Mkdir("e", 0o755), writeFileVia(a, "e/h", "1"))
 	})
-	if err := s.l.Close(); err != nil {
+	if err := s.log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s.l = reopenLog(t, filepath.Dir(s.work), func(o *Options) { o.Warn = func(w Warning) { warned = append(warned, w) } })
+	s.log = reopenLog(t, filepath.Dir(s.work), func(o *Options) { o.Warn = func(w Warning) { warned = append(warned, w) } })
 	if len(warned) != 0 {
 		t.Errorf("warnings: %+v", warned)
 	}

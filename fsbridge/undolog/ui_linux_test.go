@@ -1,4 +1,4 @@
-package undolog_test
+package undolog
 
 import (
 	"bytes"
@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
@@ -55,14 +54,14 @@ type rollbackCase struct {
 func TestUI(t *testing.T) {
 	for _, c := range rollbackCases() {
 		t.Run(c.name, func(t *testing.T) {
-			e := newEnv(t, func(work string) {
+			e := newSession(t, func(work string) {
 				small(t)(work)
 				if c.fill != nil {
 					c.fill(t, work)
 				}
 			})
 			before := e.snap()
-			entry := e.do(c.step)
+			entry := e.step(c.step)
 			if entry == nil {
 				t.Fatal("the step left no entry")
 			}
@@ -271,16 +270,16 @@ func hardCases(data, big []byte) []rollbackCase {
 				func() error { return a.Utimes("big", 12345) })
 		}},
 		{name: "names of any bytes", fill: func(t *testing.T, work string) {
-			write(t, work, "new\nline", "1")
-			write(t, work, "\xff\xfe", "2")
-			write(t, work, strings.Repeat("n", 255), "3")
+			mustWrite(t, filepath.Join(work, "new\nline"), "1")
+			mustWrite(t, filepath.Join(work, "\xff\xfe"), "2")
+			mustWrite(t, filepath.Join(work, strings.Repeat("n", 255)), "3")
 		}, step: func(a *applier) error {
 			return run(func() error { return a.Unlink("new\nline") }, func() error { return a.WriteAt("\xff\xfe", data, 0) },
 				func() error { return a.Rename(strings.Repeat("n", 255), strings.Repeat("m", 255), 0) },
 				func() error { return a.WriteFile("dir/\x80\n\t\"", data) })
 		}},
 		{name: "unreadable files", fill: func(t *testing.T, work string) {
-			write(t, work, "secret", "nobody may read")
+			mustWrite(t, filepath.Join(work, "secret"), "nobody may read")
 			if err := errors.Join(os.Chmod(filepath.Join(work, "secret"), 0o200), os.Chmod(filepath.Join(work, "empty"), 0)); err != nil {
 				t.Fatal(err)
 			}
@@ -305,15 +304,15 @@ func writeOnly(a *applier, path string, data []byte) error {
 }
 
 func TestUI16_MultiStep(t *testing.T) {
-	e := newEnv(t, small(t))
+	e := newSession(t, small(t))
 	s0 := e.snap()
-	e.do(func(a *applier) error { return a.WriteAt("b.txt", []byte("one"), 0) })
+	e.step(func(a *applier) error { return a.WriteAt("b.txt", []byte("one"), 0) })
 	s1 := e.snap()
-	e.do(func(a *applier) error {
+	e.step(func(a *applier) error {
 		return run(func() error { return a.WriteAt("b.txt", []byte("two"), 1) }, func() error { return a.Rename("dir", "d2", 0) })
 	})
 	s2 := e.snap()
-	e.do(func(a *applier) error { return a.RemoveAll(".") })
+	e.step(func(a *applier) error { return a.RemoveAll(".") })
 	s3 := e.snap()
 	e.undoN(1)
 	e.equal(s2)
@@ -326,14 +325,14 @@ func TestUI16_MultiStep(t *testing.T) {
 }
 
 func TestUI16_WriteThroughHandleOfAnOlderStep(t *testing.T) {
-	e := newEnv(t, small(t))
+	e := newSession(t, small(t))
 	s0 := e.snap()
 	h, err := e.a.Open("big")
 	e.must(err)
 	defer h.Close()
-	e.do(func(a *applier) error { return a.Unlink("big") })
+	e.step(func(a *applier) error { return a.Unlink("big") })
 	s1 := e.snap()
-	e.do(func(a *applier) error { return h.WriteAt([]byte("late"), 100_000) })
+	e.step(func(a *applier) error { return h.WriteAt([]byte("late"), 100_000) })
 	e.undoN(1)
 	e.equal(s1)
 	e.undoN(1)
@@ -355,24 +354,24 @@ func TestUI17_NotKept(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newEnv(t, small(t), func(o *undolog.Options) { o.StepBytes = 100 << 10 })
+			e := newSession(t, small(t), func(o *Options) { o.StepBytes = 100 << 10 })
 			before := treesnap.MustTake(t, e.work)
-			entry := e.do(func(a *applier) error {
+			entry := e.step(func(a *applier) error {
 				return run(func() error { return a.WriteAt("b.txt", []byte("x"), 0) },
 					func() error { return change(a) },
 					func() error { return a.WriteAt("dir/f", []byte("y"), 0) },
 					func() error { return a.Unlink("a.txt") })
 			})
-			if entry == nil || entry.Unprotected || entry.NotKeptCount != 1 || !slices.Equal(entry.NotKept, []string{"big"}) || !e.warned(undolog.WarnNotKept) {
+			if entry == nil || entry.Unprotected || entry.NotKeptCount != 1 || !slices.Equal(entry.NotKept, []string{"big"}) || !e.warned(WarnNotKept) {
 				t.Fatalf("entry %+v, warnings %+v", entry, e.warnings)
 			}
 			changed := treesnap.MustTake(t, e.work)
 			var diff bytes.Buffer
 			e.must(e.log.Diff(context.Background(), entry.StepID, &diff))
-			if err := e.log.Content(context.Background(), entry.StepID, "big", false, &diff); !errors.Is(err, undolog.ErrDamaged) {
+			if err := e.log.Content(context.Background(), entry.StepID, "big", false, &diff); !errors.Is(err, ErrDamaged) {
 				t.Errorf("what big was: %v", err)
 			}
-			res, err := e.log.Undo(context.Background(), undolog.UndoOptions{})
+			res, err := e.log.Undo(context.Background(), UndoOptions{})
 			e.must(err)
 			if res.LeftCount != 1 || res.Left[0].Path != "big" || res.Left[0].What != "content" {
 				t.Fatalf("left: %+v", res.Left)
@@ -381,11 +380,11 @@ func TestUI17_NotKept(t *testing.T) {
 			if diff := treesnap.Diff(before, after, butBig); len(diff) > 0 || after.Line("big") == "" {
 				t.Errorf("after the undo: %v", diff)
 			}
-			if _, err := e.log.Redo(context.Background(), undolog.UndoOptions{}); err != nil {
+			if _, err := e.log.Redo(context.Background(), UndoOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			treesnap.Same(t, "redone", changed, treesnap.MustTake(t, e.work))
-			res, err = e.log.Undo(context.Background(), undolog.UndoOptions{})
+			res, err = e.log.Undo(context.Background(), UndoOptions{})
 			if err != nil || res.LeftCount != 1 || !res.Left[0].NotKept {
 				t.Fatalf("undone again: %+v, %v", res, err)
 			}
@@ -405,13 +404,13 @@ func TestUI17_NotKeptElsewhere(t *testing.T) {
 		require.Missing(t, "/dev/shm and the temporary directory on two file systems", "mount -t tmpfs shm /dev/shm, and set TMPDIR to a directory on a disk")
 	}
 	t.Cleanup(func() { os.RemoveAll(other) })
-	e := newEnv(t, small(t), func(o *undolog.Options) { o.StepBytes, o.Dir = 100<<10, filepath.Join(other, "log") })
+	e := newSession(t, small(t), func(o *Options) { o.StepBytes, o.Dir = 100<<10, filepath.Join(other, "log") })
 	before := treesnap.MustTake(t, e.work)
-	entry := e.do(func(a *applier) error { return a.RemoveAll(".") })
+	entry := e.step(func(a *applier) error { return a.RemoveAll(".") })
 	if entry == nil || entry.Unprotected || !slices.Equal(entry.NotKept, []string{"big"}) {
 		t.Fatalf("%+v", entry)
 	}
-	res, err := e.log.Undo(context.Background(), undolog.UndoOptions{})
+	res, err := e.log.Undo(context.Background(), UndoOptions{})
 	e.must(err)
 	if res.LeftCount != 1 || res.Left[0].Path != "big" {
 		t.Fatalf("left: %+v", res.Left)
@@ -425,9 +424,9 @@ func TestUI17_NotKeptElsewhere(t *testing.T) {
 }
 
 func TestUI17_AdoptionDoesNotCount(t *testing.T) {
-	e := newEnv(t, small(t), func(o *undolog.Options) { o.StepBytes = 100 << 10 })
+	e := newSession(t, small(t), func(o *Options) { o.StepBytes = 100 << 10 })
 	before := e.snap()
-	if entry := e.do(func(a *applier) error { return a.RemoveAll(".") }); entry.Unprotected {
+	if entry := e.step(func(a *applier) error { return a.RemoveAll(".") }); entry.Unprotected {
 		t.Fatal("removing without a copy made the step unprotected")
 	}
 	e.undoN(1)
@@ -435,7 +434,7 @@ func TestUI17_AdoptionDoesNotCount(t *testing.T) {
 }
 
 func TestUI23_WriterOfOneNameProtectsAll(t *testing.T) {
-	e := newEnv(t, small(t))
+	e := newSession(t, small(t))
 	e.begin()
 	e.must(e.a.WriteAt("a.txt", []byte("x"), 0))
 	st, err := hostfs.StatAt(e.root.FD(), "a.txt")
@@ -452,7 +451,7 @@ func TestUI23_WriterOfOneNameProtectsAll(t *testing.T) {
 }
 
 func TestSymlinkPolicies(t *testing.T) {
-	ro := newEnv(t, small(t), func(o *undolog.Options) { o.Symlinks = undolog.SymlinkReadOnly })
+	ro := newSession(t, small(t), func(o *Options) { o.Symlinks = SymlinkReadOnly })
 	before := ro.snap()
 	ro.begin()
 	if err := ro.a.Symlink("x", "new"); !errors.Is(err, unix.EPERM) {
@@ -463,8 +462,8 @@ func TestSymlinkPolicies(t *testing.T) {
 	ro.undoN(1)
 	ro.equal(before)
 
-	ign := newEnv(t, small(t), func(o *undolog.Options) { o.Symlinks = undolog.SymlinkIgnore })
-	if e := ign.do(func(a *applier) error {
+	ign := newSession(t, small(t), func(o *Options) { o.Symlinks = SymlinkIgnore })
+	if e := ign.step(func(a *applier) error {
 		return run(func() error { return a.Unlink("link") }, func() error { return a.Symlink("x", "new") })
 	}); e != nil {
 		t.Errorf("ignored symlinks made a step: %+v", e)
@@ -472,15 +471,15 @@ func TestSymlinkPolicies(t *testing.T) {
 }
 
 func TestGitignore(t *testing.T) {
-	e := newEnv(t, func(work string) {
+	e := newSession(t, func(work string) {
 		small(t)(work)
-		write(t, work, ".gitignore", "*.o\n/build/\ntmp[[:digit:]]\n")
-		write(t, work, "dir/.gitignore", "!keep.o\n")
-		write(t, work, "x.o", "object")
-		write(t, work, "dir/keep.o", "kept")
-		write(t, work, "build/out/prog", "binary")
-	}, func(o *undolog.Options) { o.Gitignore = true })
-	if entry := e.do(func(a *applier) error {
+		mustWrite(t, filepath.Join(work, ".gitignore"), "*.o\n/build/\ntmp[[:digit:]]\n")
+		mustWrite(t, filepath.Join(work, "dir/.gitignore"), "!keep.o\n")
+		mustWrite(t, filepath.Join(work, "x.o"), "object")
+		mustWrite(t, filepath.Join(work, "dir/keep.o"), "kept")
+		mustWrite(t, filepath.Join(work, "build/out/prog"), "binary")
+	}, func(o *Options) { o.Gitignore = true })
+	if entry := e.step(func(a *applier) error {
 		return run(func() error { return a.WriteAt("x.o", []byte("y"), 0) }, func() error { return a.Unlink("build/out/prog") },
 			func() error { return a.WriteFile("build/new", []byte("n")) }, func() error { return a.RemoveAll("build") },
 			func() error { return a.WriteFile("tmp1", []byte("n")) })
@@ -489,7 +488,7 @@ func TestGitignore(t *testing.T) {
 	}
 	e.must(os.Mkdir(filepath.Join(e.work, "build"), 0o755))
 	before := e.snap()
-	entry := e.do(func(a *applier) error {
+	entry := e.step(func(a *applier) error {
 		return run(func() error { return a.Unlink("dir/keep.o") }, func() error { return a.Rename("x.o", "x.txt", 0) },
 			func() error { return a.Rename("b.txt", "build/b", 0) })
 	})

@@ -1,4 +1,4 @@
-package undolog_test
+package undolog
 
 import (
 	"context"
@@ -14,25 +14,24 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 func TestUL01_Paths(t *testing.T) {
-	e := newEnv(t, func(work string) {
+	e := newSession(t, func(work string) {
 		small(t)(work)
-		write(t, work, "\xff\n\"", "odd")
+		mustWrite(t, filepath.Join(work, "\xff\n\""), "odd")
 		if err := unix.Mkfifo(filepath.Join(work, "pipe"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	})
-	entry := e.do(func(a *applier) error {
+	entry := e.step(func(a *applier) error {
 		return run(func() error { return a.WriteAt("big", []byte("x"), 1) }, func() error { return a.Unlink("\xff\n\"") },
 			func() error { return a.Mkdir("n", 0o755) }, func() error { return a.Symlink("t", "n/l\x80") },
 			func() error { return a.Unlink("pipe") }, func() error { return a.Rename("b.txt", "dir/f", 0) },
 			func() error { return a.Chmod("empty", 0o700) })
 	})
-	want := []undolog.Affected{
+	want := []Affected{
 		{Path: "\xff\n\"", ExistedBefore: true, Change: "deleted", Type: "file"},
 		{Path: "b.txt", ExistedBefore: true, Change: "renamed", Type: "file"},
 		{Path: "big", ExistedBefore: true, ExistsAfter: true, Change: "modified", Type: "file"},
@@ -42,7 +41,7 @@ func TestUL01_Paths(t *testing.T) {
 		{Path: "n/l\x80", ExistsAfter: true, Change: "created", Type: "symlink"},
 		{Path: "pipe", ExistedBefore: true, Change: "deleted", Type: "fifo"},
 	}
-	slices.SortFunc(want, func(a, b undolog.Affected) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(want, func(a, b Affected) int { return strings.Compare(a.Path, b.Path) })
 	check := func() {
 		t.Helper()
 		d, err := e.log.Step(entry.StepID)
@@ -60,13 +59,13 @@ func TestUL01_Paths(t *testing.T) {
 	if _, err := json.Marshal(e.history()); err != nil {
 		t.Errorf("history is no JSON: %v", err)
 	}
-	if _, err := e.log.Step(999); !errors.Is(err, undolog.ErrNoStep) {
+	if _, err := e.log.Step(999); !errors.Is(err, ErrNoStep) {
 		t.Errorf("unknown step: %v", err)
 	}
 }
 
 func TestUL03_Promotion(t *testing.T) {
-	e := newEnv(t, small(t))
+	e := newSession(t, small(t))
 	wal := filepath.Join(e.undo, "wal/in_progress")
 	id := e.begin()
 	if _, err := os.Stat(wal); err == nil {
@@ -91,7 +90,7 @@ func TestUL03_Promotion(t *testing.T) {
 }
 
 func TestEmptyStepLeavesNothing(t *testing.T) {
-	e := newEnv(t, small(t))
+	e := newSession(t, small(t))
 	e.begin()
 	if entry := e.commit(); entry != nil {
 		t.Errorf("entry %+v", entry)
@@ -100,7 +99,7 @@ func TestEmptyStepLeavesNothing(t *testing.T) {
 	if err := e.a.Rmdir("dir"); !errors.Is(err, unix.ENOTEMPTY) {
 		t.Errorf("rmdir of a full directory: %v", err)
 	}
-	if err := e.log.Begin(7, undolog.StepInfo{Type: undolog.TypeAPI}); !errors.Is(err, undolog.ErrBusy) {
+	if err := e.log.Begin(7, StepInfo{Type: TypeAPI}); !errors.Is(err, ErrBusy) {
 		t.Errorf("begin in an open step: %v", err)
 	}
 	if e.commit() != nil || len(e.history()) != 0 {
@@ -109,34 +108,34 @@ func TestEmptyStepLeavesNothing(t *testing.T) {
 }
 
 func TestIDsAreNeverReused(t *testing.T) {
-	e := newEnv(t, nil)
-	seen := map[undolog.StepID]bool{}
-	next := func(typ undolog.StepType) {
+	e := newSession(t, nil)
+	seen := map[StepID]bool{}
+	next := func(typ StepType) {
 		t.Helper()
 		id := e.log.NextID(typ)
-		if seen[id] || (id < 0) != (typ == undolog.TypeAmbient) {
+		if seen[id] || (id < 0) != (typ == TypeAmbient) {
 			t.Fatalf("id %d for %s; seen %v", id, typ, seen)
 		}
 		seen[id] = true
 	}
 	for range 3 {
-		next(undolog.TypeCommand)
-		next(undolog.TypeAmbient)
-		next(undolog.TypeAPI)
+		next(TypeCommand)
+		next(TypeAmbient)
+		next(TypeAPI)
 		e.crash()
 	}
-	id := undolog.StepID(1000) // another folder's log chose it
-	e.must(e.log.Begin(id, undolog.StepInfo{Type: undolog.TypeCommand}))
+	id := StepID(1000) // another folder's log chose it
+	e.must(e.log.Begin(id, StepInfo{Type: TypeCommand}))
 	e.commit()
-	if got := e.log.NextID(undolog.TypeCommand); got <= id {
+	if got := e.log.NextID(TypeCommand); got <= id {
 		t.Errorf("id %d after %d", got, id)
 	}
-	e.do(func(a *applier) error { return a.WriteFile("x", nil) })
+	e.step(func(a *applier) error { return a.WriteFile("x", nil) })
 	used := e.history()[0]
 	e.must(e.log.Close())
 	e.must(os.WriteFile(filepath.Join(e.undo, "ids"), []byte("garbage"), 0o600))
 	e.open()
-	if got := e.log.NextID(undolog.TypeCommand); got <= used.StepID {
+	if got := e.log.NextID(TypeCommand); got <= used.StepID {
 		t.Errorf("id %d after the counters were damaged; %d was used", got, used.StepID)
 	}
 }
@@ -146,12 +145,12 @@ func TestUL04_VersionMismatch(t *testing.T) {
 		content string
 		found   int
 	}{{"1\n", 1}, {"", 0}, {"one", 0}, {"-1\n", 0}, {"1000000000\n", 1e9}} {
-		e := newEnv(t, small(t))
-		e.do(func(a *applier) error { return a.Unlink("b.txt") })
+		e := newSession(t, small(t))
+		e.step(func(a *applier) error { return a.Unlink("b.txt") })
 		e.must(e.log.Close())
 		e.must(os.WriteFile(filepath.Join(e.undo, "version"), []byte(c.content), 0o600))
-		_, err := undolog.Open(context.Background(), e.opts)
-		var v *undolog.VersionError
+		_, err := Open(context.Background(), e.opts)
+		var v *VersionError
 		if !errors.As(err, &v) || v.Found != c.found || v.Want != 3 {
 			t.Errorf("version %q: %v", c.content, err)
 		}
@@ -163,20 +162,20 @@ func TestUL04_VersionMismatch(t *testing.T) {
 }
 
 func TestUL05_Discard(t *testing.T) {
-	e := newEnv(t, small(t))
-	e.do(func(a *applier) error { return a.RemoveAll("dir") })
+	e := newSession(t, small(t))
+	e.step(func(a *applier) error { return a.RemoveAll("dir") })
 	keep := filepath.Join(e.undo, "not-ours")
 	e.must(os.WriteFile(keep, nil, 0o600))
 	outside := filepath.Join(filepath.Dir(e.undo), "outside")
-	write(t, outside, "precious", "x")
+	mustWrite(t, filepath.Join(outside, "precious"), "x")
 	e.must(os.Symlink(outside, filepath.Join(e.undo, "steps", "link")))
-	var locked *undolog.LockedError
-	if err := undolog.Discard(context.Background(), e.undo); !errors.As(err, &locked) {
+	var locked *LockedError
+	if err := Discard(context.Background(), e.undo); !errors.As(err, &locked) {
 		t.Fatalf("discard of a log in use: %v", err)
 	}
 	e.must(e.log.Close())
 	e.must(os.WriteFile(filepath.Join(e.undo, "version"), []byte("9\n"), 0o600))
-	e.must(undolog.Discard(context.Background(), e.undo))
+	e.must(Discard(context.Background(), e.undo))
 	e.open()
 	if h := e.history(); len(h) != 0 {
 		t.Errorf("history after discard: %+v", h)
@@ -187,15 +186,15 @@ func TestUL05_Discard(t *testing.T) {
 		}
 	}
 	before := e.snap()
-	e.do(func(a *applier) error { return a.Unlink("b.txt") })
+	e.step(func(a *applier) error { return a.Unlink("b.txt") })
 	e.undoN(1)
 	e.equal(before)
 }
 
 func TestUL06_CorruptSummary(t *testing.T) {
-	e := newEnv(t, small(t))
-	e.do(func(a *applier) error { return a.Unlink("b.txt") })
-	e.do(func(a *applier) error { return a.Unlink("a.txt") })
+	e := newSession(t, small(t))
+	e.step(func(a *applier) error { return a.Unlink("b.txt") })
+	e.step(func(a *applier) error { return a.Unlink("a.txt") })
 	e.must(e.log.Close())
 	e.must(os.Truncate(filepath.Join(e.undo, "steps/1/summary.json"), 20))
 	e.open()
@@ -203,7 +202,7 @@ func TestUL06_CorruptSummary(t *testing.T) {
 	if len(h) != 2 || h[0].Damaged != "" || h[1].Damaged == "" || h[1].StepID != 1 || h[1].Command != "test" {
 		t.Errorf("history %+v", h)
 	}
-	if !e.warned(undolog.WarnDamaged) {
+	if !e.warned(WarnDamaged) {
 		t.Error("no warning")
 	}
 	e.must(e.log.Close())
@@ -216,8 +215,8 @@ func TestUL06_CorruptSummary(t *testing.T) {
 }
 
 func TestUL08_FlippedBytes(t *testing.T) {
-	e := newEnv(t, small(t))
-	e.do(func(a *applier) error { return a.WriteAt("b.txt", []byte("changed"), 0) })
+	e := newSession(t, small(t))
+	e.step(func(a *applier) error { return a.WriteAt("b.txt", []byte("changed"), 0) })
 	after := e.snap()
 	path := filepath.Join(e.undo, "steps/1/journal")
 	good, err := os.ReadFile(path)
@@ -226,7 +225,7 @@ func TestUL08_FlippedBytes(t *testing.T) {
 		bad := slices.Clone(good)
 		bad[i] ^= 0x40
 		e.must(os.WriteFile(path, bad, 0o600))
-		if _, err := e.log.Undo(context.Background(), undolog.UndoOptions{}); !errors.Is(err, undolog.ErrDamaged) {
+		if _, err := e.log.Undo(context.Background(), UndoOptions{}); !errors.Is(err, ErrDamaged) {
 			t.Fatalf("byte %d flipped: %v", i, err)
 		}
 		e.equal(after)
@@ -236,13 +235,13 @@ func TestUL08_FlippedBytes(t *testing.T) {
 }
 
 func TestLockAndOwner(t *testing.T) {
-	e := newEnv(t, nil, func(o *undolog.Options) { o.Owner = undolog.Owner{PID: 42, Session: "s1"} })
-	_, err := undolog.Open(context.Background(), e.opts)
-	var locked *undolog.LockedError
+	e := newSession(t, nil, func(o *Options) { o.Owner = Owner{PID: 42, Session: "s1"} })
+	_, err := Open(context.Background(), e.opts)
+	var locked *LockedError
 	if !errors.As(err, &locked) || locked.Owner.PID != 42 || locked.Owner.Session != "s1" {
 		t.Errorf("second open: %v", err)
 	}
-	want := undolog.Owner{PID: 43, Session: "s", Socket: "/x"}
+	want := Owner{PID: 43, Session: "s", Socket: "/x"}
 	e.must(e.log.SetOwner(want))
 	if o, err := store.ReadOwner(e.undo); err != nil || o != want {
 		t.Errorf("owner %+v, %v", o, err)
@@ -253,21 +252,21 @@ func TestLockAndOwner(t *testing.T) {
 		t.Errorf("undo directory has mode %v", st.Mode())
 	}
 	e.must(e.log.Close())
-	if err := e.log.Close(); !errors.Is(err, undolog.ErrClosed) {
+	if err := e.log.Close(); !errors.Is(err, ErrClosed) {
 		t.Errorf("second close: %v", err)
 	}
 	e.open()
 }
 
 func TestUnusableUndoDirs(t *testing.T) {
-	e := newEnv(t, small(t))
+	e := newSession(t, small(t))
 	base := filepath.Dir(e.undo)
 	e.must(os.WriteFile(filepath.Join(base, "file"), nil, 0o600))
 	e.must(os.Symlink(e.work, filepath.Join(base, "tunnel")))
 	inside, err := hostfs.OpenRoot(filepath.Join(e.undo, "steps"))
 	e.must(err)
 	defer inside.Close()
-	for name, o := range map[string]undolog.Options{
+	for name, o := range map[string]Options{
 		"empty path":            {Root: e.root},
 		"a file":                {Dir: filepath.Join(base, "file"), Root: e.root},
 		"below a file":          {Dir: filepath.Join(base, "file/x"), Root: e.root},
@@ -277,7 +276,7 @@ func TestUnusableUndoDirs(t *testing.T) {
 		"around the folder":     {Dir: filepath.Join(base, "other"), Root: inside},
 		"a name that is a trap": {Dir: filepath.Join(base, "nul\x00"), Root: e.root},
 	} {
-		if _, err := undolog.Open(context.Background(), o); !errors.Is(err, undolog.ErrUndoDir) {
+		if _, err := Open(context.Background(), o); !errors.Is(err, ErrUndoDir) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -287,8 +286,8 @@ func TestUnusableUndoDirs(t *testing.T) {
 	if os.Geteuid() != 0 {
 		ro := filepath.Join(base, "ro")
 		e.must(os.Mkdir(ro, 0o500))
-		_, err := undolog.Open(context.Background(), undolog.Options{Dir: ro, Root: e.root})
-		if !errors.Is(err, undolog.ErrUndoDir) || !strings.Contains(err.Error(), "not writable") {
+		_, err := Open(context.Background(), Options{Dir: ro, Root: e.root})
+		if !errors.Is(err, ErrUndoDir) || !strings.Contains(err.Error(), "not writable") {
 			t.Errorf("read-only: %v", err)
 		}
 	}
@@ -296,14 +295,14 @@ func TestUnusableUndoDirs(t *testing.T) {
 
 func TestHostileLogFiles(t *testing.T) {
 	for _, name := range []string{"version", "lock", "ids"} {
-		e := newEnv(t, nil)
+		e := newSession(t, nil)
 		e.must(e.log.Close())
 		target := filepath.Join(e.work, "target")
 		e.must(os.WriteFile(target, []byte("mine"), 0o600))
 		p := filepath.Join(e.undo, name)
 		e.must(os.Remove(p))
 		e.must(os.Symlink(target, p))
-		if l, err := undolog.Open(context.Background(), e.opts); err == nil {
+		if l, err := Open(context.Background(), e.opts); err == nil {
 			t.Errorf("%s: a symlink is followed", name)
 			_ = l.Close()
 		}

@@ -12,13 +12,13 @@ import (
 // all descriptors.
 func TestClosedWhileForking(t *testing.T) {
 	s := newSession(t, nil)
-	copied, err := unix.Dup(s.l.lock) // as in a child before it executes its program
+	copied, err := unix.Dup(s.log.lock) // as in a child before it executes its program
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer hostfs.Close(copied)
-	o := s.l.o
-	if err := s.l.Close(); err != nil {
+	o := s.log.o
+	if err := s.log.Close(); err != nil {
 		t.Fatal(err)
 	}
 	l, err := Open(t.Context(), o)

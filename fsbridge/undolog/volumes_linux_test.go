@@ -1,4 +1,4 @@
-package undolog_test
+package undolog
 
 import (
 	"errors"
@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 	"github.com/codeagent/sandbox/tests/kit/filesystems"
 	"github.com/codeagent/sandbox/tests/kit/require"
@@ -28,7 +27,7 @@ func device(t *testing.T, path string) uint64 {
 }
 
 // remount has f mount the file system of the folder again, with another device number.
-func (e *env) remount(t *testing.T, f func()) {
+func (e *session) remount(t *testing.T, f func()) {
 	t.Helper()
 	before := device(t, e.work)
 	e.must(e.log.Close())
@@ -45,7 +44,7 @@ func (e *env) remount(t *testing.T, f func()) {
 }
 
 // again opens the folder and the log, as the next process does.
-func (e *env) again() {
+func (e *session) again() {
 	e.t.Helper()
 	root, err := hostfs.OpenRoot(e.work)
 	e.must(err)
@@ -55,13 +54,13 @@ func (e *env) again() {
 }
 
 // placed is newEnv with the folder in base.
-func placed(t *testing.T, base, undo string) *env {
+func placed(t *testing.T, base, undo string) *session {
 	t.Helper()
 	work := filepath.Join(base, "work")
-	e := &env{t: t, work: work, undo: undo, opts: undolog.Options{Dir: undo}}
+	e := &session{t: t, work: work, undo: undo, opts: Options{Dir: undo}}
 	e.must(os.MkdirAll(filepath.Join(work, "d", "in"), 0o755))
 	for _, name := range []string{"a", "b", "d/c", "d/in/e", "d/in/f"} {
-		write(t, work, name, "content of "+name+"\n")
+		mustWrite(t, filepath.Join(work, name), "content of "+name+"\n")
 	}
 	e.must(os.Link(filepath.Join(work, "a"), filepath.Join(work, "d", "a2")))
 	e.again()
@@ -70,23 +69,23 @@ func placed(t *testing.T, base, undo string) *env {
 }
 
 // steps does what names inodes in the log, in three steps.
-func (e *env) steps() {
+func (e *session) steps() {
 	e.t.Helper()
-	e.do(func(a *applier) error {
+	e.step(func(a *applier) error {
 		return run(func() error { return a.Rename("d/c", "d/x", 0) }, func() error { return a.Rename("d/in", "moved", 0) },
 			func() error { return a.WriteAt("b", []byte("two"), 0) })
 	})
-	e.do(func(a *applier) error {
+	e.step(func(a *applier) error {
 		return run(func() error { return a.Unlink("moved/e") }, func() error { return a.Unlink("a") }, func() error { return a.Mkdir("n", 0o755) },
 			func() error { return a.Rename("moved/f", "n/f", 0) })
 	})
-	e.do(func(a *applier) error {
+	e.step(func(a *applier) error {
 		return run(func() error { return a.Chmod("d/x", 0o600) }, func() error { return a.Rename("n", "d/n", 0) }, func() error { return a.Unlink("d/n/f") })
 	})
 }
 
 // roundTrip undoes and redoes over mounts that mountAgain makes.
-func (e *env) roundTrip(t *testing.T, mountAgain func()) {
+func (e *session) roundTrip(t *testing.T, mountAgain func()) {
 	t.Helper()
 	start := e.snap()
 	e.steps()
@@ -104,14 +103,14 @@ func (e *env) roundTrip(t *testing.T, mountAgain func()) {
 	edited := filepath.Join(e.work, "moved", "mine")
 	e.must(os.Rename(filepath.Join(e.work, "d", "x"), edited))
 	for range 2 { // of the newest step's and an older one's
-		var barrier *undolog.BarrierError
-		if _, err := e.log.Undo(t.Context(), undolog.UndoOptions{Count: 3}); !errors.As(err, &barrier) {
+		var barrier *BarrierError
+		if _, err := e.log.Undo(t.Context(), UndoOptions{Count: 3}); !errors.As(err, &barrier) {
 			t.Errorf("an edit after the mount is overwritten: %v", err)
 		}
 		e.remount(t, mountAgain)
 	}
 	e.must(os.Rename(edited, filepath.Join(e.work, "d", "x")))
-	if _, err := e.log.Undo(t.Context(), undolog.UndoOptions{Count: 3, Force: true}); err != nil {
+	if _, err := e.log.Undo(t.Context(), UndoOptions{Count: 3, Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	e.equal(start)
@@ -205,7 +204,7 @@ func TestU4OverlayMountedAgain(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				write(t, lower, "low", "from below\n")
+				mustWrite(t, filepath.Join(lower, "low"), "from below\n")
 				overlay := func(upper, work, at string) {
 					filesystems.MountOverlay(t, at, "index="+index+",lowerdir="+filepath.Join(disk, "lower")+",upperdir="+filepath.Join(disk, upper)+",workdir="+filepath.Join(disk, work))
 				}

@@ -1,4 +1,4 @@
-package undolog_test
+package undolog
 
 import (
 	"context"
@@ -10,12 +10,11 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // alter changes members of the log's file identity.
-func (e *env) alter(change map[string]any) {
+func (e *session) alter(change map[string]any) {
 	e.t.Helper()
 	path := filepath.Join(e.undo, "identity")
 	b, err := os.ReadFile(path)
@@ -31,12 +30,12 @@ func (e *env) alter(change map[string]any) {
 }
 
 // tryOpen opens the log for the folder work, and says what came of it.
-func (e *env) tryOpen(work string) error {
+func (e *session) tryOpen(work string) error {
 	e.t.Helper()
 	root, err := hostfs.OpenRoot(work)
 	e.must(err)
 	defer root.Close()
-	l, err := undolog.Open(context.Background(), undolog.Options{Dir: e.undo, Root: root, Owner: undolog.Owner{PID: 1, WorkDir: work}})
+	l, err := Open(context.Background(), Options{Dir: e.undo, Root: root, Owner: Owner{PID: 1, WorkDir: work}})
 	if err == nil {
 		e.must(l.Close())
 	}
@@ -45,10 +44,10 @@ func (e *env) tryOpen(work string) error {
 
 // A log is its own folder's, wherever that is, and refuses every other, unchanged.
 func TestU3LogOfOneFolder(t *testing.T) {
-	e := newEnv(t, small(t))
-	e.do(func(a *applier) error { return a.Unlink("b.txt") })
+	e := newSession(t, small(t))
+	e.step(func(a *applier) error { return a.Unlink("b.txt") })
 	e.must(e.log.Close())
-	if undolog.FolderKey(e.work) == "" {
+	if FolderKey(e.work) == "" {
 		t.Skip("no lasting file handles here")
 	}
 	moved, other := e.work+".moved", e.work+".other"
@@ -56,9 +55,9 @@ func TestU3LogOfOneFolder(t *testing.T) {
 	refused := func(work, why string) {
 		t.Helper()
 		before := treesnap.Contents(t, e.undo)
-		var foreign *undolog.ForeignError
+		var foreign *ForeignError
 		err := e.tryOpen(work)
-		if !errors.As(err, &foreign) || !errors.Is(err, undolog.ErrUndoDir) || !strings.Contains(err.Error(), "sandbox history new") {
+		if !errors.As(err, &foreign) || !errors.Is(err, ErrUndoDir) || !strings.Contains(err.Error(), "sandbox history new") {
 			t.Errorf("%s: %v", why, err)
 		}
 		now := treesnap.Contents(t, e.undo)
@@ -74,8 +73,8 @@ func TestU3LogOfOneFolder(t *testing.T) {
 	e.must(os.Rename(other, e.work))
 	refused(e.work, "another folder at the first path")
 	e.must(e.tryOpen(moved))
-	key, folder, err := undolog.Whose(e.undo)
-	if err != nil || key != undolog.FolderKey(moved) || folder != moved {
+	key, folder, err := Whose(e.undo)
+	if err != nil || key != FolderKey(moved) || folder != moved {
 		t.Errorf("whose: %q, %q, %v", key, folder, err)
 	}
 
@@ -88,7 +87,7 @@ func TestU3LogOfOneFolder(t *testing.T) {
 	e.alter(map[string]any{"handle": "", "folder": []byte(moved), "file_system": "1:0"})
 	refused(moved, "another file system")
 	e.must(os.WriteFile(filepath.Join(e.undo, "identity"), []byte("{}"), 0o600))
-	if err := e.tryOpen(moved); !errors.Is(err, undolog.ErrUndoDir) {
+	if err := e.tryOpen(moved); !errors.Is(err, ErrUndoDir) {
 		t.Errorf("damaged: %v", err)
 	}
 	e.must(os.Remove(filepath.Join(e.undo, "identity"))) // of an older version
@@ -98,7 +97,7 @@ func TestU3LogOfOneFolder(t *testing.T) {
 
 // A log is not taken from where somebody else could have written it.
 func TestW9LogDirOfOthers(t *testing.T) {
-	e := newEnv(t, nil)
+	e := newSession(t, nil)
 	e.must(e.log.Close())
 	for _, c := range []struct {
 		why, want string
@@ -117,8 +116,8 @@ func TestW9LogDirOfOthers(t *testing.T) {
 			continue
 		}
 		e.must(c.do())
-		for what, err := range map[string]error{"open": e.tryOpen(e.work), "check": undolog.CheckDir(e.undo), "discard": undolog.Discard(t.Context(), e.undo)} {
-			if !errors.Is(err, undolog.ErrUndoDir) || !strings.Contains(err.Error(), c.want) {
+		for what, err := range map[string]error{"open": e.tryOpen(e.work), "check": CheckDir(e.undo), "discard": Discard(t.Context(), e.undo)} {
+			if !errors.Is(err, ErrUndoDir) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s, %s: %v", c.why, what, err)
 			}
 		}
@@ -129,19 +128,19 @@ func TestW9LogDirOfOthers(t *testing.T) {
 
 // What is put aside can be used where it is, and its place is free.
 func TestU3PutAside(t *testing.T) {
-	e := newEnv(t, small(t))
-	if _, err := undolog.PutAside(t.Context(), e.undo); err == nil {
+	e := newSession(t, small(t))
+	if _, err := PutAside(t.Context(), e.undo); err == nil {
 		t.Error("a log that is open was put aside")
 	}
-	e.do(func(a *applier) error { return a.Unlink("b.txt") })
+	e.step(func(a *applier) error { return a.Unlink("b.txt") })
 	e.must(e.log.Close())
-	aside, err := undolog.PutAside(t.Context(), e.undo)
+	aside, err := PutAside(t.Context(), e.undo)
 	e.must(err)
-	if _, err := os.Stat(e.undo); err == nil || !strings.Contains(aside, undolog.AsideMark) {
+	if _, err := os.Stat(e.undo); err == nil || !strings.Contains(aside, AsideMark) {
 		t.Errorf("put aside to %s: %v", aside, err)
 	}
 	e.must(e.tryOpen(e.work)) // a new one
-	if err := undolog.Rename(t.Context(), aside, e.undo); err == nil {
+	if err := Rename(t.Context(), aside, e.undo); err == nil {
 		t.Error("a log was renamed over another")
 	}
 	e.undo, e.opts.Dir = aside, aside

@@ -1,4 +1,4 @@
-package undolog_test
+package undolog
 
 import (
 	"context"
@@ -9,22 +9,21 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
 // What was opened for nothing leaves nothing behind, and takes nothing away.
 func TestU17Withdraw(t *testing.T) {
-	e := newEnv(t, small(t))
+	e := newSession(t, small(t))
 	base := filepath.Dir(e.undo)
-	e.do(func(a *applier) error { return a.Unlink("b.txt") })
+	e.step(func(a *applier) error { return a.Unlink("b.txt") })
 	e.must(e.log.Withdraw())
 	e.open()
 	if h := e.history(); len(h) != 1 {
 		t.Fatalf("a history was withdrawn: %+v", h)
 	}
-	fresh := func(dir string) *undolog.Log {
+	fresh := func(dir string) *Log {
 		t.Helper()
-		l, err := undolog.Open(t.Context(), undolog.Options{Dir: dir, Root: e.root})
+		l, err := Open(t.Context(), Options{Dir: dir, Root: e.root})
 		e.must(err)
 		return l
 	}
@@ -50,7 +49,7 @@ func TestU17Withdraw(t *testing.T) {
 	// A directory that is refused stays empty.
 	e.must(os.Mkdir(filepath.Join(base, "x"), 0o777))
 	e.must(os.Chmod(filepath.Join(base, "x"), 0o777))
-	if _, err := undolog.Open(t.Context(), undolog.Options{Dir: filepath.Join(base, "x"), Root: e.root}); err == nil {
+	if _, err := Open(t.Context(), Options{Dir: filepath.Join(base, "x"), Root: e.root}); err == nil {
 		t.Error("a directory that others may write to was taken")
 	}
 	if _, err := os.Lstat(filepath.Join(base, "x/lock")); err == nil {
@@ -68,14 +67,14 @@ func TestU17ManyAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		const many = 8
-		logs, errs := make([]*undolog.Log, many), make([]error, many)
+		logs, errs := make([]*Log, many), make([]error, many)
 		var all sync.WaitGroup
 		for i := range many {
 			all.Go(func() {
 				root, err := hostfs.OpenRoot(work)
 				if err == nil {
 					t.Cleanup(func() { root.Close() })
-					logs[i], err = undolog.Open(context.Background(), undolog.Options{Dir: dir, Root: root})
+					logs[i], err = Open(context.Background(), Options{Dir: dir, Root: root})
 				}
 				errs[i] = err
 			})
@@ -83,11 +82,11 @@ func TestU17ManyAtOnce(t *testing.T) {
 		all.Wait()
 		opened := 0
 		for i, l := range logs {
-			var locked *undolog.LockedError
+			var locked *LockedError
 			switch {
 			case l != nil:
 				opened++
-				if err := l.Begin(l.NextID(undolog.TypeCommand), undolog.StepInfo{}); err != nil {
+				if err := l.Begin(l.NextID(TypeCommand), StepInfo{}); err != nil {
 					t.Errorf("the log is gone: %v", err)
 				}
 				if err := l.Close(); err != nil {
