@@ -123,12 +123,12 @@ func statuses(ctx context.Context, f *frontend, r *report.Report, rounds int) (e
 	}
 	defer func() { err = errors.Join(err, cat.close()) }()
 	const ask, answer = `{"type":"session.status","request_id":"%s-%d"}`, `{"type":"response","request_id":"%s-%d","status":"ok"}`
-	alone, err := roundTrips(f, ask, 1, 1000, "one")
-	if err != nil {
-		return err
-	}
-	var ours, cats []time.Duration
+	var alone, ours, cats []time.Duration
 	for i := range 4*rounds + 1 {
+		one, err := roundTrips(f, ask, 1, asked, "one"+strconv.Itoa(i))
+		if err != nil {
+			return err
+		}
 		took, err := roundTrips(f, ask, asking, asked, "r"+strconv.Itoa(i))
 		if err != nil {
 			return err
@@ -138,7 +138,7 @@ func statuses(ctx context.Context, f *frontend, r *report.Report, rounds int) (e
 			return err
 		}
 		if i > 0 { // the first warms up
-			ours, cats = append(ours, took...), append(cats, echoed...)
+			alone, ours, cats = append(alone, one...), append(ours, took...), append(cats, echoed...)
 		}
 	}
 	r.Value("stdio", "session.status, one at a time, median", report.MS(percentile(alone, 50)), "ms", 0)
