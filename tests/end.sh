@@ -4,11 +4,13 @@
 # would write into the next run.
 #
 #   tests/end.sh DIRECTORY TMP [PID]   with PID, waits until that process is gone
+#   tests/end.sh -list DIRECTORY       says only what still runs, and in which directory
 #
 # What the run has started is known by DIRECTORY, the run's TMPDIR: a process has it in its environment,
 # or was started from a file in it, or works in it.
 set -u
 directory=$1 tmp=$2
+[ "$1" != -list ] || directory=$2
 [ -n "$directory" ] && [ -n "$tmp" ] || exit 2
 [ -z "${3:-}" ] || tail --pid="$3" -s 0.5 -f /dev/null
 
@@ -22,6 +24,13 @@ of_the_run() {
         ! grep -qsaF "TMPDIR=$directory" "$process/environ" || echo "${process#/proc/}"
     done
 }
+if [ "$1" = -list ]; then
+    for process in $(of_the_run); do
+        command=$(tr '\0' ' ' <"/proc/$process/cmdline") 2>/dev/null
+        [ -z "$command" ] || printf '%.100s (in %s)\n' "$command" "$(readlink "/proc/$process/cwd")"
+    done
+    exit
+fi
 # Until two looks find nothing: a shell whose command was killed starts its next one. Not for ever: nobody
 # can kill what waits in the kernel.
 quiet=0

@@ -32,9 +32,9 @@ chmod 755 "$tmp" # the ordinary user's tests look in
 # may be among it.
 TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/tXXXXXX") && export TMPDIR
 # However this script ends, what it has started ends, too: killed tests would write into the next run.
-trap 'tests/end.sh "$TMPDIR" "$tmp"' EXIT
+trap '[ -z "${hurry:-}" ] || kill "$hurry" 2>/dev/null; tests/end.sh "$TMPDIR" "$tmp"' EXIT
 trap 'exit 130' INT
-setsid tests/end.sh "$TMPDIR" "$tmp" $$ </dev/null >/dev/null 2>&1 &
+setsid env -u TMPDIR tests/end.sh "$TMPDIR" "$tmp" $$ </dev/null >/dev/null 2>&1 &
 disown
 # own_disk mounts a new ext4 there, in a file that nobody else sees and that is gone with the mount. The
 # tests make and remove tens of thousands of files. An ext4 without a journal, which many machines of
@@ -65,19 +65,21 @@ worked_before=$(worked)
 # very slow, ends with the stacks of the tests under way, instead of without a word.
 limit=${TEST_LIMIT:-4500}
 hurry() {
-    local process
-    sleep "$limit"
+    local process never
+    exec {never}<> <(:) # to wait for without a process, which would outlive this one
+    read -r -t "$limit" -u "$never"
     touch "$tmp/late"
-    while true; do
+    while kill -0 $$ 2>/dev/null; do
         for process in /proc/[0-9]*; do
             case "$(readlink "$process/exe" 2>/dev/null)" in
             "$TMPDIR"/*.test | "$TMPDIR"/*".test (deleted)") kill -QUIT "${process#/proc/}" 2>/dev/null ;;
             esac
         done
-        sleep 5
+        read -r -t 5 -u "$never"
     done
 }
-[ "$mode" != all ] || hurry </dev/null >/dev/null 2>&1 &
+hurry=
+[ "$mode" != all ] || { hurry </dev/null >/dev/null 2>&1 & hurry=$!; }
 say() { printf '\n== %s (%d s)\n' "$*" $((SECONDS - start)); }
 tally() { "$tmp/tally" -state "$tmp/state" "$@"; }
 # Tests wait a third of their time, for programs and machines that start: one package
@@ -390,5 +392,7 @@ fi
 [ -e "$tmp/late" ] || fuzz 3s 6 < <(light 300 <"$tmp/changed")
 
 say "result"
+left=$(tests/end.sh -list "$TMPDIR")
+[ -z "$left" ] || printf 'still running, though no test is: a test has left it\n%s\n\n' "$left"
 awk -v before="$worked_before" '{ split(before, b); if ($2 > b[2]) printf "the processors worked %d %% of the time\n", 100 * ($1 - b[1]) / ($2 - b[2]) }' < <(worked)
 tally sum
