@@ -272,7 +272,7 @@ func (s *Session) holdsMachine(kind string) bool {
 
 func (s *Session) guestConfig() hypervisor.Config {
 	c := hypervisor.Config{SessionID: s.id, Jail: s.cfg.Jail, UID: -1, GID: -1, Network: s.net.engine, Bridge: s.cfg.Bridge, Places: s.cfg.Places, Limits: s.cfg.Resources, Inside: s.inside.serve}
-	c.Listens = s.mediation.Listens
+	c.Listens, c.Variables = s.mediation.Listens, s.net.listening.Load().variables()
 	c.Hide = slices.Clone(c.Hide)
 	// POSIX metadata is kept apart from the files, and a limit counts each write: only a bridge's own file system does that.
 	if !s.cfg.PosixMetadata && s.cfg.FolderBytes == 0 {
@@ -322,6 +322,7 @@ func (s *Session) shutdown(ctx context.Context, server *control.Server) error {
 		}
 	}
 	s.published.close()
+	s.net.listening.Load().close()
 	s.allowance.Close()
 	if s.root != nil {
 		note(s.move(ctx, session.Stopping, "close"))

@@ -25,7 +25,8 @@ const networkQuestionTime = 24 * time.Hour
 
 // network is what a session knows of its guest's network.
 type network struct {
-	engine *policy.Engine // nil: there is none
+	engine    *policy.Engine            // nil: there is none
+	listening atomic.Pointer[listening] // nil: there is no window
 
 	allowed, denied, lookups atomic.Uint64
 
@@ -36,7 +37,11 @@ type network struct {
 // connectable makes the engine that decides about the guest's network.
 func (s *Session) connectable() error {
 	n := s.cfg.Network
-	if s.cfg.Runtime == nil || n.None() {
+	if s.cfg.Runtime == nil || n.None() && n.Settings.None() {
+		return nil
+	}
+	s.tree.Node(s.path("network")).SetLive(s.networkLive)
+	if n.None() {
 		return nil
 	}
 	var resolvers []netip.Addr
@@ -55,18 +60,24 @@ func (s *Session) connectable() error {
 	if n.Mode.InPod() {
 		s.mediation.Decide(&podNetwork{engine: e})
 	}
-	s.tree.Node(s.path("network")).SetLive(func(n *supervision.Snapshot) {
-		n.State = string(e.Mode())
-		n.Facts = map[string]string{
-			"live": fmt.Sprint(len(e.Flows())), "allowed": fmt.Sprint(s.net.allowed.Load()),
-			"denied": fmt.Sprint(s.net.denied.Load()), "lookups": fmt.Sprint(s.net.lookups.Load()),
-		}
-	})
 	return nil
+}
+
+// networkLive describes the network for people.
+func (s *Session) networkLive(n *supervision.Snapshot) {
+	n.State, n.Facts = string(policy.Disabled), map[string]string{"denied": fmt.Sprint(s.net.denied.Load())}
+	if e := s.net.engine; e != nil {
+		n.State = string(e.Mode())
+		n.Facts["live"], n.Facts["allowed"], n.Facts["lookups"] = fmt.Sprint(len(e.Flows())), fmt.Sprint(s.net.allowed.Load()), fmt.Sprint(s.net.lookups.Load())
+	}
+	s.net.listening.Load().facts(n.Facts)
 }
 
 // networkEvent passes on what the engine tells of a flow.
 func (s *Session) networkEvent(e policy.Event) {
+	if e.Time.IsZero() {
+		e.Time = s.clock.Now()
+	}
 	switch {
 	case e.Action == policy.Deny:
 		s.net.denied.Add(1)
@@ -86,7 +97,7 @@ func (s *Session) networkEvent(e policy.Event) {
 // auditNetwork records what a rule decided without a question. The audit actor keeps the
 // first of each kind.
 func (s *Session) auditNetwork(e policy.Event, step undolog.StepID) {
-	if e.Asked() || e.Action != policy.Deny && e.Kind != policy.EventStart {
+	if e.Asked() || e.Action != policy.Deny && e.Kind != policy.EventStart && e.Kind != policy.EventListen {
 		return
 	}
 	d := messages.Decision{

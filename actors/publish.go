@@ -31,21 +31,54 @@ type publisher struct {
 	slots  chan struct{}
 	work   sync.WaitGroup
 
+	mu        sync.Mutex
+	closed    bool
 	listeners []net.Listener
 }
 
 // publish listens at the ports that are to be published. A connection for which there
 // is no guest yet is reset.
 func (s *Session) publish() (err error) {
-	if s.cfg.Runtime == nil || len(s.cfg.Network.Publish) == 0 {
+	if s.cfg.Runtime == nil || len(s.cfg.Network.Publish) == 0 && s.cfg.Network.Settings.None() {
 		return nil
 	}
 	ports, err := policy.ParsePorts(s.cfg.Network.Publish)
 	if err != nil {
 		return err
 	}
-	s.published, err = newPublisher(ports, s.Dial, s.cfg.Logger.With("component", "network"))
+	placed, named := placed(ports)
+	if s.published, err = newPublisher(placed, s.Dial, s.cfg.Logger.With("component", "network")); err != nil {
+		return err
+	}
+	_, err = s.expose(named)
 	return err
+}
+
+// expose publishes ports where the session's window says, and returns them with that.
+func (s *Session) expose(named []policy.Port) (taken []string, err error) {
+	l := s.net.listening.Load()
+	for _, p := range named {
+		if l == nil {
+			return nil, fmt.Errorf("at which port of the host is %s to be reached? Write HOST:%s, or start the session with --network-strategy rewire-port", p, p)
+		}
+		if p.Listen, _, err = l.expose(p.Guest); err != nil {
+			return nil, fmt.Errorf("publishing %d: %w", p.Guest, err)
+		}
+		taken = append(taken, p.String())
+	}
+	return taken, nil
+}
+
+// placed are the ports that say where they are reached, and named the others, of which the session's window says it.
+func placed(ports []policy.Port) (placed, named []policy.Port) {
+	for _, p := range ports {
+		if p.Listen.IsValid() {
+			placed = append(placed, p)
+		} else {
+			named = append(named, p)
+		}
+	}
+	return placed, named
 }
 
 // publishFor publishes ports as long as a service runs. Who asks may be a model: nobody
@@ -55,6 +88,7 @@ func (s *Session) publishFor(texts []string) (taken []string, end func(), err er
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", api.ErrService, err)
 	}
+	ports, named := placed(ports)
 	for _, p := range ports {
 		if !p.Listen.Addr().IsLoopback() {
 			return nil, nil, fmt.Errorf("%w: %s is not on the loopback; start the session with --publish %s to let other machines in", api.ErrService, p.Listen, p)
@@ -65,26 +99,43 @@ func (s *Session) publishFor(texts []string) (taken []string, end func(), err er
 		why, _ := hypervisor.Lacks(s.cfg.Runtime.Name(), "published ports")
 		return nil, nil, fmt.Errorf("%w: %s", errors.ErrUnsupported, why)
 	}
+	reached, err := s.expose(named)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", api.ErrService, err)
+	}
 	p, err := newPublisher(ports, s.Dial, s.cfg.Logger.With("component", "network"))
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", api.ErrService, err)
 	}
-	return taken, p.close, nil
+	return append(taken, reached...), p.close, nil
 }
 
 func newPublisher(ports []policy.Port, dial dialFunc, log *slog.Logger) (*publisher, error) {
 	p := &publisher{dial: dial, log: log, slots: make(chan struct{}, maxPublished)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	for _, port := range ports {
-		l, err := net.Listen("tcp", port.Listen.String())
-		if err != nil {
+		if err := p.add(port); err != nil {
 			p.close()
-			return nil, fmt.Errorf("publishing %s: %w; another program, or another session, may have the port: choose another one", port.Listen, err)
+			return nil, err
 		}
-		p.listeners = append(p.listeners, l)
-		p.work.Go(func() { p.accept(l, port) })
 	}
 	return p, nil
+}
+
+// add publishes one more port.
+func (p *publisher) add(port policy.Port) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return net.ErrClosed
+	}
+	l, err := net.Listen("tcp", port.Listen.String())
+	if err != nil {
+		return fmt.Errorf("publishing %s: %w; another program, or another session, may have the port: choose another one", port.Listen, err)
+	}
+	p.listeners = append(p.listeners, l)
+	p.work.Go(func() { p.accept(l, port) })
+	return nil
 }
 
 // Dial implements [api.Dialer].
@@ -170,8 +221,11 @@ func (p *publisher) close() {
 		return
 	}
 	p.cancel()
+	p.mu.Lock()
+	p.closed = true
 	for _, c := range p.listeners {
 		_ = c.Close()
 	}
+	p.mu.Unlock()
 	p.work.Wait()
 }

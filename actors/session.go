@@ -209,6 +209,9 @@ func (s *Session) start(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := s.listens(); err != nil { // the guest is told of it
+		return err
+	}
 	if err := s.spawn(ctx); err != nil {
 		return err
 	}

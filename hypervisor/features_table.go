@@ -23,6 +23,8 @@ const (
 	unasked    = "the mediated bridge lets programs read the folder itself"
 	noMachine  = "there is no machine"
 	only64     = "the mediated bridge's listener knows system calls of 64 bits alone"
+	unbound    = "nobody answers there when a program binds a port"
+	ifNamed    = "ports that --publish names"
 	ifItCan    = "if the guest's kernel runs them"
 	ownKernel  = "the guest's kernel is its own"
 )
@@ -143,6 +145,19 @@ func networkFeatures() []Feature {
 		{Name: "allowed hosts", What: "hosts that a network policy allows unasked", Wishes: by("allow-host", "network.allow"), Tuning: true, Of: "network.policy", On: on(yes(), provided("addresses, with --network pod"), yes(), laxer(hostNet))},
 		{Name: "denied hosts", What: "hosts that nobody allows", Wishes: by("deny-host", "network.deny"), On: on(yes(), provided("there is no network but a pod's"), yes(), laxer(hostNet))},
 		{Name: "published ports", What: "the host connects to ports of commands", Wishes: by("publish", "network.publish"), On: on(yes(), no("no port can be published: "+noNet), yes(), no("no port can be published: "+hostNet))},
+		{
+			Name: "listening window", What: "commands listen in a window of ports that no other session has, and are refused others", Wishes: value("network-strategy", "network.strategy", "fail"),
+			On: [setups]Answer{yes(), laxer(unbound), provided("with --network pod; else there are no sockets"), laxer(unbound), laxer(unbound), laxer(openly)},
+		},
+		{
+			Name: "rewired ports", What: "what commands listen at is reached where no other session's servers are", Wishes: value("network-strategy", "network.strategy", "rewire-device", "rewire-port"),
+			On: [setups]Answer{yes(), provided(ifNamed), provided("with --network pod; else there are no sockets"), provided(ifNamed), provided(ifNamed), no(hostNet)},
+		},
+		{
+			Name: "window settings", What: "which window of ports, or loopback address, that is", Of: "network.strategy",
+			Wishes: slices.Concat(by("listening-base-port", "network.listening_base_port"), by("listening-port-count", "network.listening_port_count"), by("listening-loopback", "network.listening_loopback")),
+			On:     on(yes(), yes(), yes(), no(hostNet)),
+		},
 		{Name: "injected headers", What: "a header with a secret is added outside", Wishes: by("inject", "network.inject"), On: on(yes(), no("no header can be added: "+noNet), yes(), no("no header can be added: "+hostNet))},
 	}
 }

@@ -203,6 +203,8 @@ type Config struct {
 	// interface alone. Runtimes that cannot see to that return [ErrNetwork]. It stays
 	// the caller's.
 	Network *policy.Engine
+	// Variables are in the environment of each command, in place of what it brings of those names.
+	Variables []string
 	// Listens returns where a program inside listens at a TCP port of this program's own loopback, for guests in its network namespace; false: none does, or somebody else. It
 	// is asked while the guest runs.
 	Listens func(port uint16) (at netip.AddrPort, ok bool)

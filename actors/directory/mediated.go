@@ -20,6 +20,7 @@ type Mediation struct {
 	log     *slog.Logger
 	outside func(pid int) bool
 	network mediate.Network // decides for guests that share our network namespace; nil: there is none
+	listens mediate.Listening
 
 	mu     sync.Mutex
 	server *mediate.Server // nil until the first folder of a start, and after End
@@ -32,6 +33,9 @@ func NewMediation(log *slog.Logger, outside func(pid int) bool) *Mediation {
 
 // Decide has somebody decide about the connections of guests that are in this program's network namespace. It is called before the first guest.
 func (m *Mediation) Decide(n mediate.Network) { m.network = n }
+
+// Listen has somebody decide where programs inside listen. It is called before the first guest.
+func (m *Mediation) Listen(l mediate.Listening) { m.listens = l }
 
 // Listens is [hypervisor.Config.Listens].
 func (m *Mediation) Listens(port uint16) (at netip.AddrPort, ok bool) {
@@ -70,7 +74,7 @@ func (m *Mediation) Serve(g hypervisor.Mediation) error {
 		m.server = mediate.New(mediate.Options{Logger: m.log, Outside: m.outside}) // a guest without folders
 	}
 	to := mediate.Guest{
-		Listener: g.Listener, Root: g.Root, UID: g.UID, GID: g.GID, Unmounted: g.Unmounted, Own: g.Own, Ways: g.Ways, Overlays: g.Overlays,
+		Listener: g.Listener, Root: g.Root, UID: g.UID, GID: g.GID, Unmounted: g.Unmounted, Own: g.Own, Ways: g.Ways, Overlays: g.Overlays, Listening: m.listens,
 	}
 	if g.Shared {
 		if m.network == nil {

@@ -13,15 +13,20 @@ import (
 // bind answers bind(2) of a unix socket to a path: we bind the caller's socket on the
 // host's mount. The name that the socket has from then on is the path's last.
 func (c *call) bind() answer {
-	var raw [unix.SizeofSockaddrUnix]byte
+	var raw [maxAddress]byte
 	size := c.arg(2) & 0xffffffff
-	if size <= 2 || size > uint64(len(raw)) || c.memory(1, raw[:size]) != 0 {
+	if size <= 2 || size > uint64(len(raw)) {
 		return native
 	}
+	if errno := c.memory(1, raw[:size]); errno != 0 {
+		return failed(errno)
+	}
 	switch f := family(raw[:size]); {
-	case c.s.guest.Network != nil && (f == unix.AF_INET || f == unix.AF_INET6):
+	case c.s.guest.Network == nil && c.s.guest.Listening == nil && f != unix.AF_UNIX:
+		return native
+	case f == unix.AF_INET || f == unix.AF_INET6 || f == unix.AF_UNSPEC:
 		return c.bindInet(raw[:size])
-	case f != unix.AF_UNIX || raw[2] == 0:
+	case f != unix.AF_UNIX || raw[2] == 0 || size > unix.SizeofSockaddrUnix:
 		return native
 	}
 	path := raw[2:size]

@@ -36,6 +36,8 @@ type Guest struct {
 	Overlays []string
 	// Network decides about the guest's connections; nil: it has a network namespace of its own, or no sockets.
 	Network Network
+	// Listening decides where the guest's programs listen; nil: nobody does, each listens where it wants.
+	Listening Listening
 	// Datagrams says that the filter sends each datagram that can name where it goes: Network decides about those, too.
 	Datagrams bool
 }

@@ -15,6 +15,17 @@ type Network interface {
 	Ask(ctx context.Context, f Flow) (allowed bool)
 }
 
+// Listening decides where programs inside listen. It is safe for concurrent use, and must not block.
+type Listening interface {
+	// Binds is asked before a program binds a socket of TCP or UDP to an address with a port ([Flow].To). It returns the address to which the socket is to be bound: the same, or
+	// another one of an IPv4 loopback or with another port. False: the program is refused.
+	Binds(f Flow) (at netip.AddrPort, ok bool)
+	// Bound hears that this was done, with what Binds was asked.
+	Bound(f Flow)
+	// Connects returns where a connection goes that a program makes to an address of this network namespace, if that is where it listens ([Listening.Binds]): the same, or another one.
+	Connects(to netip.AddrPort) netip.AddrPort
+}
+
 // Flow is a connection, or a datagram, that a guest wants to have made.
 type Flow struct {
 	// Protocol is "tcp", "udp" or "icmp".

@@ -160,6 +160,13 @@ func (c *call) connectInet(s callerSocket, raw []byte) answer {
 		return failed(syscall.EAFNOSUPPORT)
 	}
 	to = toLoopback(raw, to)
+	if l := c.s.guest.Listening; l != nil && s.flow() == "tcp" && c.s.guest.Network.Local(to.Addr()) {
+		if at := l.Connects(to); at != to {
+			if raw, to = leadTo(raw, s.domain, at), at; raw == nil {
+				return failed(syscall.ENETUNREACH)
+			}
+		}
+	}
 	if !c.reaches(s, to) {
 		return failed(syscall.EACCES)
 	}
@@ -329,23 +336,6 @@ func (c *call) connectUnix(s callerSocket, raw []byte) answer {
 // toKernel tells whether an address of netlink is the kernel's, and not another program's.
 func toKernel(raw []byte) bool {
 	return family(raw) == unix.AF_NETLINK && len(raw) >= unix.SizeofSockaddrNetlink && binary.NativeEndian.Uint32(raw[4:]) == 0 && binary.NativeEndian.Uint32(raw[8:]) == 0
-}
-
-// bindInet binds a socket of TCP or UDP: the port is one of the guest's own from now on. The kernel decides whether that may be.
-func (c *call) bindInet(raw []byte) answer {
-	s, errno := c.socket(c.fd(0))
-	if errno != 0 {
-		return native
-	}
-	defer s.close()
-	if s.domain != unix.AF_INET && s.domain != unix.AF_INET6 {
-		return native
-	}
-	if errno = rawBind(s.fd, raw); errno == 0 {
-		c.s.bound.add(s.fd)
-		c.s.kept.drop(s.fd) // else the port would stay taken
-	}
-	return failed(errno)
 }
 
 func rawConnect(fd int, raw []byte) syscall.Errno { return onAddress(unix.SYS_CONNECT, fd, raw) }

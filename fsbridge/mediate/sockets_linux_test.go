@@ -227,3 +227,25 @@ func TestKeptSockets(t *testing.T) {
 	}
 	rawClose(c)
 }
+
+// TestLeadTo: an address leads elsewhere, as the socket knows it; what is neither host nor port stays.
+func TestLeadTo(t *testing.T) {
+	device := netip.MustParseAddrPort("127.0.0.2:4000")
+	for _, c := range []struct {
+		raw    []byte
+		domain int
+		to     netip.AddrPort
+		want   []byte
+	}{
+		{inet(t, unix.AF_INET, "127.0.0.1:3000"), unix.AF_INET, device, inet(t, unix.AF_INET, "127.0.0.2:4000")},
+		{inet(t, unix.AF_INET6, "[::1]:3000"), unix.AF_INET6, device, inet(t, unix.AF_INET6, "[::ffff:127.0.0.2]:4000")},
+		{inet(t, unix.AF_INET6, "[::1]:3000")[:24], unix.AF_INET6, netip.MustParseAddrPort("[::1]:4000"), inet(t, unix.AF_INET6, "[::1]:4000")[:24]},
+		{inet(t, unix.AF_INET, "127.0.0.1:3000"), unix.AF_INET6, device, nil},
+		{inet(t, unix.AF_INET, "127.0.0.1:3000"), unix.AF_INET, netip.MustParseAddrPort("[::1]:1"), nil},
+	} {
+		was := bytes.Clone(c.raw)
+		if got := leadTo(c.raw, c.domain, c.to); !bytes.Equal(got, c.want) || !bytes.Equal(c.raw, was) {
+			t.Errorf("%v to %v: %v", was, c.to, got)
+		}
+	}
+}

@@ -104,7 +104,11 @@ func (o *ownSockets) has(protocol string, to netip.AddrPort) bool {
 // Listens returns where a program inside listens at a TCP port of the loopback; false: nobody does, or not the guest alone.
 func (s *Server) Listens(port uint16) (at netip.AddrPort, ok bool) {
 	for _, a := range []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()} {
-		if at = netip.AddrPortFrom(a, port); s.bound.has("tcp", at) {
+		at = netip.AddrPortFrom(a, port)
+		if l := s.guest.Listening; l != nil {
+			at = l.Connects(at)
+		}
+		if s.bound.has("tcp", at) {
 			return at, true
 		}
 	}

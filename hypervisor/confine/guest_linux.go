@@ -125,10 +125,8 @@ func defaultEnv() []string {
 
 // environment is what a command gets to see.
 func (g *guest) environment(c hypervisor.Command) []string {
-	temporary := []string{"TMPDIR", "TMP", "TEMP", "TEMPDIR"}
-	return remote.Environ(c.Env, c.TTY, func(k, v string) (string, bool) {
-		return v, !slices.Contains(temporary, k)
-	}, "TMPDIR="+g.own.path, "TMP="+g.own.path, "TEMP="+g.own.path)
+	add := append(slices.Clone(g.cfg.Variables), "TMPDIR="+g.own.path, "TMP="+g.own.path, "TEMP="+g.own.path)
+	return remote.Environ(c.Env, c.TTY, func(k, v string) (string, bool) { return v, k != "TEMPDIR" }, add...)
 }
 
 // First implements [hypervisor.Housed].

@@ -159,18 +159,16 @@ func (g *guest) environment(c hypervisor.Command) []string {
 	if g.cfg.Containers {
 		containers = engineEnvironment(g.user.UID)
 	}
-	add := []string{hypervisor.StepsVariable + "=" + control.InsideSocket}
+	add := append(slices.Clone(g.cfg.Variables), hypervisor.StepsVariable+"="+control.InsideSocket)
 	for k, v := range containers {
 		add = append(add, k+"="+v)
 	}
-	agents := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(g.cfg.Agents)) {
-		agents[hypervisor.AgentVariable(name)] = true
 		add = append(add, hypervisor.AgentVariable(name)+"="+agentPlace(name))
 	}
 	return remote.Environ(env, c.TTY, func(k, v string) (string, bool) {
 		switch {
-		case k == hypervisor.StepsVariable || containers[k] != "" || agents[k] || g.lacksTemporary(k, v):
+		case g.lacksTemporary(k, v):
 			return "", false
 		case k == "PATH" && containers != nil:
 			return enginePrograms + ":" + v, true

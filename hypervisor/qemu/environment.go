@@ -31,7 +31,7 @@ func defaultEnv() []string {
 }
 
 // environment is what a command gets to see.
-func environment(c hypervisor.Command) []string {
+func environment(c hypervisor.Command, add []string) []string {
 	given := c.Env
 	if given == nil {
 		given = defaultEnv()
@@ -45,5 +45,5 @@ func environment(c hypervisor.Command) []string {
 			return inside, inside != ""
 		}
 		return v, true
-	})
+	}, add...)
 }

@@ -234,7 +234,7 @@ func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Proc
 	if c.TTY.Partial() {
 		c.TTY = nil
 	}
-	c.Env, c.Limits = environment(c), nil
+	c.Env, c.Limits = environment(c, g.cfg.Variables), nil
 	c.Dir = hypervisor.GuestPath(c.Dir)
 	if g.net != nil {
 		c.Env = g.net.Environment(c.Env)

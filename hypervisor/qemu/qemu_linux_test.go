@@ -427,8 +427,8 @@ func TestEnvironment(t *testing.T) {
 	got := environment(hypervisor.Command{
 		Env: []string{"HOME=/home/me", "PATH=/mine", "TMPDIR=/tmp/mine", "XDG_RUNTIME_DIR=/run/user/1", "SSH_AUTH_SOCK=/x", "TERM=old", "A=b=c"},
 		TTY: &hypervisor.TTY{Term: "xterm"},
-	})
-	want := []string{"HOME=/home/sandbox", "PATH=/mine", "SSH_AUTH_SOCK=/x", "A=b=c", "TERM=xterm", "SANDBOX=1"} // what leads outside comes only if the caller has named it
+	}, []string{"A=of the session's"})
+	want := []string{"HOME=/home/sandbox", "PATH=/mine", "SSH_AUTH_SOCK=/x", "TERM=xterm", "SANDBOX=1", "A=of the session's"} // what leads outside comes only if the caller has named it
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

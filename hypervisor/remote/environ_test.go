@@ -9,7 +9,7 @@ import (
 )
 
 func TestEnviron(t *testing.T) {
-	env := []string{"A=b=c", "SSH_AUTH_SOCK=/s", "SANDBOX=0", "TERM=old", "GONE=1", "HOME=/outside", "EMPTY="}
+	env := []string{"A=b=c", "SSH_AUTH_SOCK=/s", "SANDBOX=0", "TERM=old", "GONE=1", "HOME=/outside", "EMPTY=", "X=0"}
 	keep := func(name, value string) (string, bool) {
 		if name == "HOME" {
 			value = "/inside"

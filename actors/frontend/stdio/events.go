@@ -120,7 +120,7 @@ func (sess *session) announce(e api.Event) {
 func networkLine(e api.Event) Network {
 	n := e.Network
 	out := Network{
-		Kind: string(n.Kind), Flow: n.Flow, Protocol: string(n.Protocol), Domain: n.Domain, Action: string(n.Action), Rule: n.Rule,
+		Kind: string(n.Kind), Flow: n.Flow, Protocol: string(n.Protocol), Domain: n.Domain, Action: string(n.Action), Rule: n.Rule, Reached: n.Reached(),
 		Sent: n.Sent, Received: n.Received, DurationMS: n.Duration.Milliseconds(), Error: n.Error, StepID: int64(e.Step), At: e.At,
 	}
 	if n.Target.IsValid() {

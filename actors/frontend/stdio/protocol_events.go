@@ -163,10 +163,11 @@ type UndoVersionMismatchEvent struct {
 // Network is the payload of event.network: one line of the network's audit. Names
 // and addresses in it are the guest's.
 type Network struct {
-	Kind       string    `json:"kind" jsonschema:"start, end, deny, lookup or ask"`
+	Kind       string    `json:"kind" jsonschema:"start, end, deny, lookup, ask or listen"`
 	Flow       uint64    `json:"flow,omitempty" jsonschema:"of a start and its end, the same number"`
 	Protocol   string    `json:"protocol" jsonschema:"tcp, udp, icmp or dns"`
 	Target     string    `json:"target,omitempty" jsonschema:"address and port"`
+	Reached    string    `json:"reached,omitempty" jsonschema:"of a listen that is allowed: where the host reaches the port"`
 	Domain     string    `json:"domain,omitempty" jsonschema:"the name that is looked up, or by which the address was found"`
 	Action     string    `json:"action" jsonschema:"allow, deny or undecided"`
 	Rule       string    `json:"rule,omitempty" jsonschema:"what decided it"`

@@ -15,7 +15,7 @@ type ServiceStartRequest struct {
 	Directory string            `json:"directory,omitempty" jsonschema:"the working directory it starts in; default: the first"`
 	CWD       string            `json:"cwd,omitempty" jsonschema:"relative to that; must lie in a working directory"`
 	Env       map[string]string `json:"env,omitempty" jsonschema:"in addition to the environment"`
-	Publish   []string          `json:"publish,omitempty" jsonschema:"ports that the host can connect to while it runs: [ADDR:]HOST:INSIDE, on an address of the loopback, by default 127.0.0.1"`
+	Publish   []string          `json:"publish,omitempty" jsonschema:"ports that the host can connect to while it runs: [ADDR:]HOST:INSIDE, on an address of the loopback, by default 127.0.0.1; or INSIDE alone, in a session with network.strategy"`
 }
 
 // ServiceResult is one service.

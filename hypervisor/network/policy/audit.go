@@ -25,6 +25,8 @@ const (
 	EventDeny   EventKind = "deny"
 	EventLookup EventKind = "lookup"
 	EventAsk    EventKind = "ask"
+	// EventListen: a program inside listens at Target, or may not. If it is reached elsewhere, Source says where.
+	EventListen EventKind = "listen"
 )
 
 // Event is one line of the audit. Names and addresses in it are the guest's.
@@ -72,9 +74,19 @@ func (e Event) Asked() bool {
 	return e.Rule == byPerson || e.Rule == byPersonDenied || strings.HasPrefix(e.Rule, nobodyDecided)
 }
 
+// Reached is where the host reaches what listens inside; empty: that is not what the event is about.
+func (e Event) Reached() string {
+	if e.Kind != EventListen || e.Action != Allow || !e.Source.IsValid() {
+		return ""
+	}
+	return e.Source.String()
+}
+
 // Destination says for people what the event is about.
 func (e Event) Destination() string {
 	switch {
+	case e.Kind == EventListen:
+		return "listen at " + string(e.Protocol) + " " + e.Target.String()
 	case e.Protocol == DNS || !e.Target.IsValid():
 		return "look up " + e.Domain
 	case e.Domain != "":

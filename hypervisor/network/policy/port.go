@@ -3,20 +3,26 @@ package policy
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
 // Port is one of the guest's that is published: whoever connects to Listen on the host
-// reaches it.
+// reaches it. If Listen is the zero value, the session's window says where ([window.Window]).
 type Port struct {
 	Listen netip.AddrPort
 	Guest  uint16
 }
 
 // String returns the port as [ParsePort] reads it.
-func (p Port) String() string { return fmt.Sprintf("%s:%d", p.Listen, p.Guest) }
+func (p Port) String() string {
+	if !p.Listen.IsValid() {
+		return strconv.Itoa(int(p.Guest))
+	}
+	return fmt.Sprintf("%s:%d", p.Listen, p.Guest)
+}
 
-// ParsePort parses [ADDR:]HOST:GUEST, by default on 127.0.0.1. An IPv6 address stands in
+// ParsePort parses [ADDR:]HOST:GUEST, by default on 127.0.0.1, or GUEST alone. An IPv6 address stands in
 // brackets. An error wraps [ErrSyntax].
 func ParsePort(text string) (Port, error) {
 	fail := func(why string) (Port, error) {
@@ -24,7 +30,11 @@ func ParsePort(text string) (Port, error) {
 	}
 	rest, guest, ok := cutLast(text)
 	if !ok {
-		return fail("write [ADDR:]HOST:GUEST, two ports")
+		low, high, err := parsePorts(text)
+		if err != nil || low != high {
+			return fail("write [ADDR:]HOST:GUEST, two ports, or with --network-strategy one")
+		}
+		return Port{Guest: low}, nil
 	}
 	p := Port{Listen: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0)}
 	addr, host, ok := cutLast(rest)
@@ -56,16 +66,20 @@ func ParsePort(text string) (Port, error) {
 // somebody has before it.
 func ParsePorts(texts []string) ([]Port, error) {
 	ports := make([]Port, 0, len(texts))
-	taken := map[netip.AddrPort]bool{}
+	taken := map[string]bool{}
 	for _, t := range texts {
 		p, err := ParsePort(t)
-		if err == nil && taken[p.Listen] {
-			err = fmt.Errorf("%w: published port %q: %s is published twice", ErrSyntax, t, p.Listen)
+		where := p.Listen.String()
+		if !p.Listen.IsValid() {
+			where = p.String()
+		}
+		if err == nil && taken[where] {
+			err = fmt.Errorf("%w: published port %q: %s is published twice", ErrSyntax, t, where)
 		}
 		if err != nil {
 			return nil, err
 		}
-		taken[p.Listen] = true
+		taken[where] = true
 		ports = append(ports, p)
 	}
 	return ports, nil

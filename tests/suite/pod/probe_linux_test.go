@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,7 +27,7 @@ func probes(list []string) {
 		kind, arg, _ := strings.Cut(what, "/")
 		try := map[string]func(string) (string, error){
 			"tcp": tryTCP, "udp": tryUDP, "udpsend": trySendTo, "name": tryName, "own": tryOwn, "ownudp": tryOwnUDP, "abstract": tryAbstract, "fast": tryFast, "socket": trySocket,
-			"unix": tryUnix, "options": tryOptions, "race": tryRace, "netlink": tryNetlink, "many": tryMany, "blocking": tryBlocking, "passed": tryPassed, "closed": tryClosed,
+			"unix": tryUnix, "options": tryOptions, "race": tryRace, "netlink": tryNetlink, "many": tryMany, "blocking": tryBlocking, "passed": tryPassed, "closed": tryClosed, "hold": tryHold, "bind": tryBind, "unspecified": tryUnspecified,
 		}[kind]
 		if try == nil {
 			fmt.Println(what + ": no such probe")
@@ -125,6 +127,70 @@ func tryOwn(string) (string, error) {
 		if said, err := tryTCP(net.JoinHostPort(host, fmt.Sprint(port))); err != nil || said != "own" {
 			return "", fmt.Errorf("%s: %q, %w", host, said, err)
 		}
+	}
+	return "", nil
+}
+
+// tryHold listens at an address, at which everybody is told the name of the folder; it connects by the name localhost itself, says where its socket is, and goes on until stdin ends. A variable
+// may stand for the port.
+func tryHold(at string) (string, error) {
+	at = os.ExpandEnv(at)
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, filepath.Base(dir)+"\n")
+			c.Close()
+		}
+	}()
+	_, port, err := net.SplitHostPort(at)
+	if err != nil {
+		return "", err
+	}
+	said, err := tryTCP("localhost:" + port)
+	if err != nil {
+		return "", err
+	}
+	fmt.Println("at", l.Addr())
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return said, err
+}
+
+// tryBind binds a socket of UDP.
+func tryBind(at string) (string, error) {
+	l, err := net.ListenPacket("udp", at)
+	if err != nil {
+		return "", err
+	}
+	return "", l.Close()
+}
+
+// tryUnspecified binds a port by an address that does not say its family, which the kernel takes for IPv4.
+func tryUnspecified(port string) (string, error) {
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		return "", err
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	raw := make([]byte, 120) // longer than an address of a unix socket
+	binary.BigEndian.PutUint16(raw[2:], uint16(n))
+	if _, _, errno := unix.Syscall(unix.SYS_BIND, uintptr(fd), uintptr(unsafe.Pointer(&raw[0])), uintptr(len(raw))); errno != 0 {
+		return "", errno
 	}
 	return "", nil
 }

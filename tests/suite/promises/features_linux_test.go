@@ -39,7 +39,7 @@ func newBench(t *testing.T) *bench {
 		"limit-folders": "1GiB", "hide": b.base + "/hide", "show": b.base + "/show", "gate": b.base + "/gate", "agent": "ssh", "allow-use": "ssh:**", "device": "null", "overlay": b.base + "/overlay", "rw": b.base + "/rw",
 		"allow-host": "192.0.2.1", "deny-host": "192.0.2.1", "publish": "127.0.0.1:1:1", "inject": "example.com: X-Key: $HOME", "limit-pids": "500", "limit-memory": "1GiB",
 		"limit-memory-high": "1GiB", "limit-cpus": "1", "limit-io": "1GiB", "limit-file": "1GiB", "limit-tmp": "1GiB", "memory": "1GiB", "cpus": "1", "kernel-path": "/k", "initrd-path": "/i",
-		"rootfs-path": "/r", "profile": "aider",
+		"rootfs-path": "/r", "profile": "aider", "listening-base-port": "20000", "listening-port-count": "4", "listening-loopback": "127.0.0.2",
 	}
 	return b
 }
@@ -105,6 +105,10 @@ func (a asks) with(s hypervisor.Setup, has bool) []string {
 		return []string{"--network", "pod"}
 	case a.flags[0] == "--allow-host", a.flags[0] == "--inject":
 		return []string{"--network", "allowlist"}
+	case a.flags[0] == "--listening-loopback":
+		return []string{"--network-strategy", "rewire-device"}
+	case strings.HasPrefix(a.flags[0], "--listening-"):
+		return []string{"--network-strategy", "rewire-port"}
 	case a.flags[0] == "--allow-use":
 		return []string{"--agent", "ssh"}
 	}
@@ -146,7 +150,7 @@ func TestFeaturesAreTried(t *testing.T) {
 func (b *bench) together(s hypervisor.Setup) (flags []string) {
 	b.t.Helper()
 	for _, a := range b.ways() {
-		apart := slices.Contains([]string{"bridge.kind", "jail.devices", "network.policy", "network.allow", "network.inject", "network.publish", "profile", "jail.mode", "limits.memory", "limits.memory_high", "limits.cpus", "limits.io"}, a.key)
+		apart := slices.Contains([]string{"bridge.kind", "jail.devices", "network.policy", "network.allow", "network.inject", "network.publish", "network.listening_base_port", "network.listening_loopback", "profile", "jail.mode", "limits.memory", "limits.memory_high", "limits.cpus", "limits.io"}, a.key)
 		if a.feature.In(s).Has && !apart && !strings.HasPrefix(a.key, "vm.") && !slices.Contains([]string{"overlay", "none"}, a.flags[len(a.flags)-1]) && a.flags[0] != "--overlay" {
 			flags = append(flags, a.flags...)
 		}

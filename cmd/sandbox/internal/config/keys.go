@@ -6,8 +6,8 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/network/inject"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
+	"github.com/codeagent/sandbox/hypervisor/network/window"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -424,45 +424,6 @@ func machineKeys() []Key {
 	}
 }
 
-func networkKeys() []Key {
-	return []Key{
-		{
-			Name: "network.policy", in: "Mode", Enum: []string{"pod", "pod-ask", "open", "ask", "allowlist", "disabled"}, Rule: Tighten, Flag: "network", tighter: sameNetwork,
-			Doc: "what commands reach: disabled (nothing), allowlist (what network.allow names), ask (a person about the rest), open (all but this host), " +
-				"pod (what this program's own network namespace reaches, or of that the addresses that network.allow names), pod-ask (a person about the rest)",
-		},
-		{
-			Name: "network.allow", Flag: "allow-host",
-			Doc:   "what policies allowlist and ask allow unasked: [PROTOCOL/]`HOST`[:PORT[-PORT]]; HOST is an address, a range (10.0.0.0/8), a domain or *.domain, PROTOCOL tcp, udp or icmp",
-			valid: func(c *Config) error { _, err := policy.ParseRules(c.Network.Allow); return err },
-		},
-		{
-			Name: "network.deny", Rule: Tighten, Flag: "deny-host",
-			Doc:   "what no policy and no person allows, written as for --allow-host: [PROTOCOL/]`HOST`[:PORT[-PORT]]",
-			valid: func(c *Config) error { _, err := policy.ParseRules(c.Network.Deny); return err },
-		},
-		{
-			Name: "network.publish", Flag: "publish",
-			Doc:   "ports of the jail that the host can connect to: `[ADDR:]HOST:JAIL`, on 127.0.0.1 unless ADDR says another address",
-			valid: func(c *Config) error { _, err := policy.ParsePorts(c.Network.Publish); return err },
-		},
-		{
-			Name: "network.inject", Flag: "inject",
-			Doc:   "a header that is added outside to requests for one host, with a secret of the host's environment: `'HOST: HEADER: VALUE'`, as 'api.openai.com: Authorization: Bearer $OPENAI_API_KEY'",
-			valid: injectable,
-		},
-	}
-}
-
-func injectable(c *Config) error {
-	for _, text := range c.Network.Inject {
-		if _, err := inject.Parse(text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // ClassifierBytes is how much of a command's text the classifier looks at, where nothing else is set.
 const ClassifierBytes = 32 << 10
 
@@ -484,7 +445,7 @@ func Default() Config {
 		MCP:           MCP{Timeout: Duration(messages.ToolTime)},
 		Notifications: struct{ Desktop string }{"auto"},
 		Classifier:    Classifier{AutoApprove: "all", MaxBytes: ClassifierBytes},
-		Network:       Network{Network: policy.Network{Mode: policy.Disabled}},
+		Network:       Network{Network: policy.Network{Mode: policy.Disabled, Settings: window.Settings{Strategy: window.Off}}},
 		VM:            VM{VM: hypervisor.VM{MemoryBytes: hypervisor.MachineBytes, Accel: "auto", BootTimeout: hypervisor.MachineBoot}, FSBackend: "virtiofs", Mode: "ephemeral", DiskSize: 16 << 30},
 	}
 }

@@ -226,8 +226,12 @@ func (j *Job) Event(e api.Event) {
 			j.Note(Recovery(*r))
 		}
 	case api.EventNetwork:
-		if e.Network != nil && e.Network.Action == policy.Deny {
-			j.refused(*e.Network)
+		switch n := e.Network; {
+		case n == nil:
+		case n.Action == policy.Deny:
+			j.refused(*n)
+		case n.Reached() != "":
+			j.Note(fmt.Sprintf("sandbox: network: port %d of the commands is reached at %s", n.Target.Port(), n.Reached()))
 		}
 	case api.EventExternalModification:
 		if j.first() {
@@ -275,7 +279,10 @@ const refusals = 10
 // a network that is out of order.
 func (j *Job) refused(e policy.Event) {
 	what := "the name " + e.Domain
-	if e.Protocol != policy.DNS {
+	switch {
+	case e.Kind == policy.EventListen:
+		what = "to " + e.Destination()
+	case e.Protocol != policy.DNS:
 		what = string(e.Protocol) + " " + e.Target.String()
 		if e.Domain != "" {
 			what += " (" + e.Domain + ")"

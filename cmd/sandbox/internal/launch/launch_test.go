@@ -10,6 +10,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
+	"github.com/codeagent/sandbox/hypervisor/network/window"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -41,7 +42,7 @@ func TestGroups(t *testing.T) {
 		"bridge.kind": "fuse", "bridge.cache": "none", "bridge.posix_metadata": true,
 		"jail.run_32bit": true, "jail.debug": true, "jail.hide": []any{"/h"},
 		"limits.pids": int64(-1), "limits.memory": "1MiB", "limits.cpus": "1.5", "limits.file": "2MiB", "limits.tmp": "3MiB",
-		"network.policy": "allowlist", "network.allow": []any{"a.test"}, "network.deny": []any{"b.test"}, "network.publish": []any{"1:2"},
+		"network.policy": "allowlist", "network.allow": []any{"a.test"}, "network.deny": []any{"b.test"}, "network.publish": []any{"1:2"}, "network.strategy": "fail", "network.listening_base_port": int64(2000), "network.listening_port_count": int64(3), "network.listening_loopback": "127.0.0.2",
 		"vm.memory": "1GiB", "vm.cpus": int64(3), "vm.acceleration": "tcg", "vm.boot_timeout": "9s", "vm.qemu": "/q",
 	} {
 		if err := l.Conf.SetRequest(key, value); err != nil {
@@ -60,7 +61,10 @@ func TestGroups(t *testing.T) {
 		{got.Serving, api.Serving{Bridge: hypervisor.BridgeFUSE, Cache: api.CacheNone, PosixMetadata: true}},
 		{l.Conf.Limits.Resources(), hypervisor.Limits{PIDs: -1, Memory: 1 << 20, MilliCPUs: 1500, FileBytes: 2 << 20, TmpBytes: 3 << 20}},
 		{l.Conf.VM.VM, hypervisor.VM{MemoryBytes: 1 << 30, CPUs: 3, Accel: "tcg", BootTimeout: 9 * time.Second, Program: "/q"}},
-		{l.Conf.Network.Network, policy.Network{Mode: policy.Allowlist, Allow: []string{"a.test"}, Deny: []string{"b.test"}, Publish: []string{"1:2"}}},
+		{l.Conf.Network.Network, policy.Network{
+			Mode: policy.Allowlist, Allow: []string{"a.test"}, Deny: []string{"b.test"}, Publish: []string{"1:2"},
+			Settings: window.Settings{Strategy: window.Fail, BasePort: 2000, PortCount: 3, Loopback: "127.0.0.2"},
+		}},
 	} {
 		if !reflect.DeepEqual(c.got, c.want) {
 			t.Errorf("%+v, want %+v", c.got, c.want)
