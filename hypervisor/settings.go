@@ -63,7 +63,7 @@ type Limits struct {
 type VM struct {
 	// Program is QEMU's, by path; empty: looked for in PATH.
 	Program string
-	// Accel is auto (KVM where it works), kvm or tcg (emulation); empty is auto.
+	// Accel is one of [AccelerationWords]; empty is [Accelerate].
 	Accel string
 	// Seatbelt has QEMU run behind a profile of macOS' Seatbelt. On other systems that is an error.
 	Seatbelt bool

@@ -1,7 +1,4 @@
 package qemu
 
-// ownAccel is what QEMU calls this system's acceleration.
-const ownAccel = "hvf"
-
 // accelAdvice says how to get it.
 const accelAdvice = "; sysctl kern.hv_support tells whether this Mac has it, and QEMU must be signed with com.apple.security.hypervisor, as Homebrew's is"

@@ -12,10 +12,10 @@ import (
 func accelerated(ctx context.Context, program, arch string, seccomp *bool) error {
 	*seccomp = false // a filter of Linux's
 	if arch != runtime.GOARCH {
-		return fmt.Errorf("no %s: the guest is %s, and this machine %s", ownAccel, arch, runtime.GOARCH)
+		return fmt.Errorf("no %s: the guest is %s, and this machine %s", ownAccel(), arch, runtime.GOARCH)
 	}
-	if err := runsInQEMU(ctx, program, arch, ownAccel); err != nil {
-		return fmt.Errorf("no %s: %w%s", ownAccel, err, accelAdvice)
+	if err := runsInQEMU(ctx, program, arch, ownAccel()); err != nil {
+		return fmt.Errorf("no %s: %w%s", ownAccel(), err, accelAdvice)
 	}
 	return nil
 }

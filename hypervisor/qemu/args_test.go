@@ -54,6 +54,29 @@ func TestArgs(t *testing.T) {
 			m.disk = drive{path: `C:\Users\x, y\disk.raw`}
 			return m
 		},
+		"darwin-amd64-hvf": func() machine {
+			m := named
+			m.os, m.accel, m.shares, m.cable = "darwin", "hvf", nil, "path=/s/cable"
+			return m
+		},
+		"darwin-arm64-tcg": func() machine {
+			m := named
+			m.os, m.arch, m.accel, m.cpus, m.shares, m.cable = "darwin", "arm64", "tcg", 1, nil, "path=/s/cable"
+			return m
+		},
+		"windows-amd64-tcg": func() machine {
+			m := named
+			m.os, m.accel, m.cpus = "windows", "tcg", 1
+			m.console, m.control, m.monitor, m.network = "host=127.0.0.1,port=4001", "host=127.0.0.1,port=4002", "host=127.0.0.1,port=4003", ""
+			m.shares, m.cable = nil, "host=127.0.0.1,port=4005"
+			return m
+		},
+		"windows-arm64-whpx": func() machine {
+			m := named
+			m.os, m.arch, m.accel = "windows", "arm64", "whpx"
+			m.shares, m.cable = nil, "host=127.0.0.1,port=4005"
+			return m
+		},
 		"linux-amd64-9p": func() machine { m := base; m.shares, m.cable = nil, "fd=9"; return m },
 	}
 	for name, m := range cases {

@@ -11,9 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownAccel is what QEMU calls this system's acceleration.
-const ownAccel = "kvm"
-
 // trialTime is how long a machine may take to run some thousand instructions. It takes some milliseconds.
 const trialTime = time.Second
 

@@ -83,7 +83,7 @@ func (o *Options) check() error {
 		o.BootTimeout = hypervisor.MachineBoot
 	}
 	if o.Accel == "" {
-		o.Accel = "auto"
+		o.Accel = hypervisor.Accelerate
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -97,8 +97,9 @@ func (o *Options) check() error {
 		return fmt.Errorf("qemu: %d bytes of memory are too few for a guest; it needs %d MiB", o.MemoryBytes, MinMemoryBytes>>20)
 	case o.CPUs < 0 || o.CPUs > MaxCPUs:
 		return fmt.Errorf("qemu: %d processors; a machine has 1 to %d", o.CPUs, MaxCPUs)
-	case o.Accel != "auto" && o.Accel != ownAccel && o.Accel != "tcg":
-		return fmt.Errorf("qemu: unknown accelerator %q; there is auto, %s and tcg", o.Accel, ownAccel)
+	}
+	if err := hypervisor.CheckAcceleration(o.Accel, runtime.GOOS); err != nil {
+		return fmt.Errorf("qemu: %w", err)
 	}
 	return nil
 }

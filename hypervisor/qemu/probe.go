@@ -78,24 +78,27 @@ func (r *Runtime) examine(ctx context.Context) (host, error) {
 	return h, err
 }
 
+// ownAccel is what QEMU calls this system's acceleration.
+func ownAccel() string { return hypervisor.OwnAcceleration(runtime.GOOS) }
+
 func (r *Runtime) look(ctx context.Context) (h host, err error) {
 	if h.program, err = r.find(); err != nil {
 		return h, err
 	}
-	if r.o.Accel != "tcg" {
+	if r.o.Accel != hypervisor.Emulate {
 		if h.slow = accelerated(ctx, h.program, r.o.Arch, &h.seccomp); h.slow == nil {
-			h.accel = ownAccel
+			h.accel = ownAccel()
 			return h, nil
 		}
 		if ctx.Err() != nil {
 			return h, ctx.Err()
 		}
-		if r.o.Accel == ownAccel {
+		if r.o.Accel == ownAccel() {
 			return h, fmt.Errorf("qemu: %w: %w", h.slow, hypervisor.ErrUnavailable)
 		}
 		r.log.Info("machines are emulated, which is slow", "why", h.slow)
 	}
-	h.accel = "tcg"
+	h.accel = hypervisor.Emulate
 	h.seccomp = false
 	for _, with := range []bool{true, false} {
 		args := []string{"-L", "help"} // where its files are

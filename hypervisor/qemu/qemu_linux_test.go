@@ -327,11 +327,12 @@ func TestExec(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for want, o := range map[string]Options{
-		"too few for a guest":     {VM: hypervisor.VM{MemoryBytes: 1 << 20}},
-		"more than this machine":  {VM: hypervisor.VM{MemoryBytes: 1 << 50}},
-		"a machine has 1 to 64":   {VM: hypervisor.VM{CPUs: 65}},
-		"-1 processors":           {VM: hypervisor.VM{CPUs: -1}},
-		`unknown accelerator "x"`: {VM: hypervisor.VM{Accel: "x"}},
+		"too few for a guest":    {VM: hypervisor.VM{MemoryBytes: 1 << 20}},
+		"more than this machine": {VM: hypervisor.VM{MemoryBytes: 1 << 50}},
+		"a machine has 1 to 64":  {VM: hypervisor.VM{CPUs: 65}},
+		"-1 processors":          {VM: hypervisor.VM{CPUs: -1}},
+		`no vm.acceleration "x"`: {VM: hypervisor.VM{Accel: "x"}},
+		"hvf is what macOS has":  {VM: hypervisor.VM{Accel: "hvf"}}, "whpx is what Windows has": {VM: hypervisor.VM{Accel: "whpx"}},
 		"apt install qemu-system": {Arch: "none-such"},
 		"no such file":            {VM: hypervisor.VM{Program: "/nowhere/qemu"}},
 	} {

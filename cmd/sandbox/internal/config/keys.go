@@ -382,8 +382,8 @@ func machineKeys() []Key {
 			Doc: "a virtual machine's processors, a `number`. 0: up to 4, and 1 where it is emulated",
 		},
 		{
-			Name: "vm.acceleration", in: "Accel", Enum: []string{"auto", "kvm", "tcg"},
-			Doc: "auto (KVM where it works), kvm, or tcg (emulation)",
+			Name: "vm.acceleration", in: "Accel", Enum: hypervisor.AccelerationWords(),
+			Doc: "auto (what this system has, where it works), kvm (Linux), hvf (macOS), whpx (Windows), or tcg (emulation)",
 		},
 		{
 			Name: "vm.boot_timeout",
