@@ -57,6 +57,9 @@ func (r *Runtime) Probe(context.Context) error {
 	if os.Geteuid() == 0 {
 		return nil
 	}
+	if err := unix.Access("/dev/fuse", unix.R_OK|unix.W_OK); err != nil {
+		return fmt.Errorf("%w: this user may not open /dev/fuse (sudo chmod 0666 /dev/fuse, as distributions have it): %w", hypervisor.ErrUnavailable, err)
+	}
 	if _, err := exec.LookPath("fusermount3"); err != nil {
 		return fmt.Errorf("%w: mounting as an ordinary user needs fusermount3; install the package fuse3", hypervisor.ErrUnavailable)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -128,6 +129,11 @@ func TestSnapshots(t *testing.T) {
 	if left, _ := os.ReadDir(filepath.Join(r.root, snapshotsName)); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
+	gone := filepath.Join(r.root, snapshotsName, o.SnapshotID, homeName)
+	var p *wire.Problem
+	if err := r.s.copyFolder(t.Context(), filepath.Join(t.TempDir(), homeName), gone); !errors.As(err, &p) || p.Status != 404 { // it was found, and removed then
+		t.Errorf("%v", err)
+	}
 	if a := r.call("POST", "/v2/sandboxes", map[string]any{"templateID": "point"}); a.status != 404 {
 		t.Errorf("%d %s", a.status, a.body)
 	}
@@ -207,6 +213,28 @@ func TestMoreTime(t *testing.T) {
 		if a := r.call("GET", "/health", nil, made.headers()...); a.status != 204 {
 			t.Errorf("autoPause %v: %d %s", pauses, a.status, a.body)
 		}
+	}
+}
+
+// TestPauseKept: a sandbox is not paused unless that can be written down. A server that takes it up would end it with its time.
+func TestPauseKept(t *testing.T) {
+	r := newRig(t, nil)
+	sb := r.create(map[string]any{})
+	inTheWay := filepath.Join(filepath.Dir(sb.home), fileName+".new")
+	if err := os.Mkdir(inTheWay, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if a := r.call("POST", "/sandboxes/"+sb.ID+"/pause", nil); a.status != 500 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := r.call("GET", "/health", nil, sb.headers()...); a.status != 204 {
+		t.Errorf("it is paused: %d", a.status)
+	}
+	if err := os.Remove(inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	if a := r.call("POST", "/sandboxes/"+sb.ID+"/pause", nil); a.status != 204 {
+		t.Errorf("%d %s", a.status, a.body)
 	}
 }
 

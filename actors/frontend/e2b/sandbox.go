@@ -175,18 +175,17 @@ func (sb *sandbox) rest(ctx context.Context) {
 	sb.halt(ctx)
 }
 
-// halt closes the session. It reports whether there was one. The caller has the turn.
-func (sb *sandbox) halt(ctx context.Context) bool {
+// halt closes the session, if there is one. The caller has the turn.
+func (sb *sandbox) halt(ctx context.Context) {
 	sb.mu.Lock()
 	p := sb.place
 	sb.place = nil
 	sb.mu.Unlock()
 	if p == nil {
-		return false
+		return
 	}
 	p.endWatchers()
 	sb.s.closeLive(context.WithoutCancel(ctx), p.live)
-	return true
 }
 
 // anyRound is for those who end a sandbox whatever was said of its time.
@@ -203,18 +202,23 @@ func (sb *sandbox) pause(ctx context.Context, round int) error {
 	}
 	defer back()
 	sb.mu.Lock()
-	current, gone := sb.current(round), sb.gone
+	current, gone, rests := sb.current(round), sb.gone, sb.place == nil
 	sb.mu.Unlock()
 	switch {
 	case !current:
 		return nil
 	case gone:
 		return notFound(sb.id)
-	case !sb.halt(ctx):
+	case rests:
 		return wire.Fail(http.StatusConflict, "the sandbox %s is paused already", sb.id)
 	}
+	err = sb.save(func(m *metadata) { m.Paused = true }) // before it is: the next server would end one of which it is not known
+	if err != nil && round == anyRound {
+		return err
+	}
 	sb.disarm()
-	return sb.save(func(m *metadata) { m.Paused = true })
+	sb.halt(ctx)
+	return err
 }
 
 // kill ends the sandbox, and removes all of it; round is as in pause.

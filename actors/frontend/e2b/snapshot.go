@@ -100,10 +100,14 @@ func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.copying.Lock() // who makes a sandbox of it has all of it, or nothing
+	defer s.copying.Unlock()
 	for _, one := range all {
 		if one.ID == id || one.Name == id {
 			dir := filepath.Join(s.o.Root, snapshotsName, one.ID)
-			if err := os.Remove(filepath.Join(dir, fileName)); err != nil { // it is none from now on
+			if err := os.Remove(filepath.Join(dir, fileName)); missing(err) {
+				break // somebody else was first
+			} else if err != nil { // it is none from now on
 				return err
 			}
 			return noContent(w, removeTree(context.WithoutCancel(r.Context()), dir))

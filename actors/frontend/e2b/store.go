@@ -219,6 +219,9 @@ func (s *Server) copyFolder(ctx context.Context, dst, src string) error {
 	s.copying.Lock()
 	defer s.copying.Unlock()
 	from, err := hostfs.OpenRoot(src)
+	if missing(err) {
+		return wire.Fail(http.StatusNotFound, "the template has been removed")
+	}
 	if err != nil {
 		return err
 	}
