@@ -125,7 +125,7 @@ func pathInfo(p string, i *paths.Info) api.PathInfo {
 
 // StatPath implements [api.Viewer].
 func (s *Session) StatPath(ctx context.Context, r api.PathRequest) (api.PathInfo, error) {
-	reply, err := s.look(ctx, paths.Request{Op: paths.OpStat, Path: paths.Text(r.Path)}, paths.Handlers{})
+	reply, err := s.look(ctx, paths.Request{Op: paths.OpStat, Path: paths.Text(r.Path), Follow: r.Follow}, paths.Handlers{})
 	if err == nil {
 		err = within(paths.OpStat, r.Path, r.Within, reply.Real)
 	}

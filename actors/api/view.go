@@ -65,6 +65,8 @@ type PathRequest struct {
 	// Within, unless it is empty, is a directory, absolute and without symlinks, that the path must not lead out of, through symlinks either: else it is [ErrOutside], and nothing is read or changed. What a symlink at the
 	// end leads to counts where that is followed.
 	Within string
+	// Follow asks about what a symlink at the end leads to, in place of the symlink. What leads nowhere is not there.
+	Follow bool
 }
 
 // The types of a [PathInfo].

@@ -53,7 +53,7 @@ func (s *server) look(p string) (*Reply, error) {
 }
 
 func (s *server) stat() (*Reply, error) {
-	p, err := s.where(string(s.req.Path), false)
+	p, err := s.where(string(s.req.Path), s.req.Follow)
 	if err != nil {
 		return nil, err
 	}

@@ -152,6 +152,8 @@ type Request struct {
 	Recursive bool `json:"recursive,omitempty"`
 	// move, write: nothing may be there.
 	New bool `json:"new,omitempty"`
+	// stat: what a symlink at the end leads to.
+	Follow bool `json:"follow,omitempty"`
 	// read, write: the file itself is lent to the host if it lies on this device (as [DeviceOf] has it); 0: it is not.
 	Lend uint64 `json:"lend,omitempty"`
 }

@@ -105,8 +105,8 @@ func (s *Server) exists(w http.ResponseWriter, r *http.Request, name string) err
 		return err
 	}
 	defer end()
-	i, err := s.o.Live.StatPath(ctx, api.PathRequest{Path: abs, Within: s.home})
-	there := err == nil && (i.Type != api.PathSymlink || i.TargetType != "")
+	_, err = s.o.Live.StatPath(ctx, api.PathRequest{Path: abs, Within: s.home, Follow: true})
+	there := err == nil
 	if err != nil && !is(err, fs.ErrNotExist, fs.ErrPermission, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG) {
 		return err
 	}
