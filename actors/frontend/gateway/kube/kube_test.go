@@ -201,7 +201,7 @@ func TestChange(t *testing.T) {
 	}
 	// Who gives up before that, or has no time for that, hears of the conflict, too.
 	l.s.Conflict(100)
-	ctx, cancel := kube.Within(t.Context(), l.clock, 200*time.Millisecond)
+	ctx, cancel := kube.Within(t.Context(), l.clock, time.Second)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
@@ -210,10 +210,8 @@ func TestChange(t *testing.T) {
 			return err
 		})
 	}()
-	actortest.Eventually(t, "the end", func() bool {
-		l.clock.Advance(50 * time.Millisecond)
-		return ctx.Err() != nil
-	})
+	actortest.Eventually(t, "the pause after the first conflict", func() bool { d, ok := l.clock.Next(); return ok && d < time.Second/2 })
+	l.clock.Advance(time.Second)
 	if err := actortest.Within(t, "the answer", ended); kube.Code(err) != http.StatusConflict || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("no time: %v", err)
 	}
