@@ -25,7 +25,10 @@ func SocketDir() (dir string, unfit []UnfitDir) {
 	if uid == 0 {
 		return "/run/sandbox", unfit
 	}
-	name := "sandbox-" + decimal(uid)
+	name := own + "-" + decimal(uid)
+	if uid < 0 { // Windows numbers no users, and each has a directory for temporary files
+		name = own
+	}
 	if dir, unfit = named("TMPDIR", name, unfit); dir != "" {
 		return dir, unfit
 	}
@@ -86,9 +89,6 @@ func unusable(dir, name string) string {
 
 // decimal is a number of a user.
 func decimal(n int) string {
-	if n < 0 {
-		return "-" + decimal(-n)
-	}
 	if n < 10 {
 		return string(rune('0' + n))
 	}
