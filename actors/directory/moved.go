@@ -134,6 +134,7 @@ func (d *Directory) takeAlong(ctx context.Context) error {
 	}
 	err := undolog.Rename(ctx, from, d.Config.UndoDir)
 	if locked := new(undolog.LockedError); errors.As(err, &locked) {
+		locked.Moved = true
 		return fmt.Errorf("this folder was at %s, and session %s has it open by that name: 'sandbox stop %s' ends the session, and then the history comes along: %w", was, locked.Owner.Session, locked.Owner.Session, err)
 	}
 	if err != nil {

@@ -117,7 +117,7 @@ func (a *app) background(ctx context.Context, idle time.Duration) error {
 	if err != nil {
 		code := exitCode(err)
 		var locked *undolog.LockedError
-		return &console.Error{Code: code, Err: launch.Background{Error: err.Error(), Code: code, Again: errors.As(err, &locked)}.Report()}
+		return &console.Error{Code: code, Err: launch.Background{Error: err.Error(), Code: code, Again: errors.As(err, &locked) && !locked.Moved}.Report()}
 	}
 	if err := (launch.Background{Session: session.ID(), PID: os.Getpid()}).Report(); err != nil {
 		a.log.Warn("nobody waited for the start", "component", "cli", "err", err)

@@ -180,7 +180,7 @@ func (p Place) Attempt(ctx context.Context, a Attempt) error {
 			}
 		}
 		var locked *undolog.LockedError
-		if !errors.Is(err, messages.ErrEnding) && !errors.As(err, &locked) || time.Now().After(deadline) {
+		if wait := errors.Is(err, messages.ErrEnding) || errors.As(err, &locked) && !locked.Moved; !wait || time.Now().After(deadline) {
 			return err
 		}
 		select {

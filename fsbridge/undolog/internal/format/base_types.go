@@ -286,6 +286,8 @@ func (interruptedError) Is(target error) bool { return target == ErrBusy }
 type LockedError struct {
 	Dir   string
 	Owner Owner // zero if the lock file could not be read
+	// Moved: the owner has the folder open by a name that it had before, so that nothing comes of waiting for it.
+	Moved bool
 }
 
 func (e *LockedError) Error() string {
