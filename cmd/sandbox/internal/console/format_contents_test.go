@@ -39,7 +39,7 @@ func TestW12Contents(t *testing.T) {
 func TestW12Output(t *testing.T) {
 	var b strings.Builder
 	o := OutputTo(&b, true)
-	p := PainterIf(true)
+	p := Painter{on: true}
 	if _, err := io.WriteString(o, p.Red("gone")+"\tx\x1b[2J\ry\n"); err != nil {
 		t.Fatal(err)
 	}

@@ -15,9 +15,6 @@ type Painter struct{ on bool }
 // NewPainter returns one for what is written to out.
 func NewPainter(out *os.File) Painter { return Painter{on: Colour(out)} }
 
-// PainterIf returns one that paints if on is set, wherever the text goes.
-func PainterIf(on bool) Painter { return Painter{on: on} }
-
 // Colour reports whether out takes colours: it is a terminal, and nobody has
 // forbidden them.
 func Colour(out *os.File) bool {

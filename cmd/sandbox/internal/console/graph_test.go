@@ -114,7 +114,7 @@ func TestPictures(t *testing.T) {
 		{"everything", everything(), GraphOptions{Width: 100}},
 		{"no_terminal", everything(), GraphOptions{}},
 		{"ascii", everything(), GraphOptions{Width: 100, ASCII: true}},
-		{"painted", everything(), GraphOptions{Width: 100, Paint: PainterIf(true)}},
+		{"painted", everything(), GraphOptions{Width: 100, Paint: Painter{on: true}}},
 		{"running", append([]undolog.Entry{{Type: TypeOpen, StepID: 13, Command: "make test", StartedAt: now.Add(-time.Minute), CommandCount: 2}}, everything()[:2]...), GraphOptions{Width: 100}},
 		{"width_72", everything(), GraphOptions{Width: 72}},
 		{"width_40", everything(), GraphOptions{Width: 40}},
@@ -135,7 +135,7 @@ func TestPictures(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := draw(t, c.entries, c.o)
-			if c.o.Paint == PainterIf(true) {
+			if c.o.Paint.on {
 				got = strings.ReplaceAll(got, "\x1b", "^")
 			}
 			golden(t, c.name, got)
@@ -265,7 +265,7 @@ func FuzzDraw(f *testing.F) {
 					t.Fatalf("%U in %q", r, got)
 				}
 			}
-			o.Paint = PainterIf(true)
+			o.Paint = Painter{on: true}
 			if painted := ansi.Strip(draw(t, entries, o)); stripped(painted) != stripped(got) {
 				t.Errorf("with colours it is another picture:\n%s\n%s", painted, got)
 			}
