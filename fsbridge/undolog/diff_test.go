@@ -14,10 +14,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/past"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/require"
-	"github.com/google/go-cmp/cmp"
 )
 
 // TestDiffOfStep: every kind of change, and git can apply it.
