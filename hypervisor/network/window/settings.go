@@ -31,8 +31,10 @@ func Strategies() []string {
 }
 
 const (
-	// DefaultCount is how many ports a window has if nobody says it, and MaxCount how many it can have.
-	DefaultCount, MaxCount = 16, 256
+	// DefaultCount is how many ports a window has if nobody says it.
+	DefaultCount = 16
+	// MaxCount is how many it can have.
+	MaxCount = 256
 	// poolBase and poolEnd are the ports of which windows are allotted: they lie below those that Linux takes for connections, and below what it gives who asks for none.
 	poolBase, poolEnd = 20000, 30000
 	// leastPort is the first that needs no right.
