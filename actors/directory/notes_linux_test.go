@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/codeagent/sandbox/actors/api"
@@ -129,7 +130,7 @@ func TestForget(t *testing.T) {
 	all := func() (files []string) {
 		t.Helper()
 		err := filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && path != filepath.Join(base, "goes") && !(d.IsDir() && (filepath.Dir(filepath.Dir(path)) == base || filepath.Dir(path) == base || filepath.Base(filepath.Dir(path)) == "sandbox")) {
+			if rel, _ := filepath.Rel(base, path); err == nil && rel != "goes" && (!d.IsDir() || strings.Contains(rel, "goes")) {
 				files = append(files, path)
 			}
 			return err
