@@ -32,7 +32,7 @@ type server struct {
 	sandboxes string
 	log       *strings.Builder
 	stop      func() // ends it
-	kill      func() // kills it
+	kill      func() // kills it; once
 }
 
 // serve starts a server at a free port.
@@ -74,11 +74,11 @@ func start(t *testing.T, box *drive.Sandbox, flags ...string) *server {
 	s.kill = func() {
 		killed.Store(true)
 		_ = cmd.Process.Kill() // it may have ended
+		<-read
+		_ = cmd.Wait() // before the next server looks whether it lives
 	}
 	s.stop = sync.OnceFunc(func() {
 		if killed.Load() {
-			<-read
-			_ = cmd.Wait() // killed
 			return
 		}
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
