@@ -75,12 +75,15 @@ func ReadSmall(dirfd int, name string, limit int64) ([]byte, error) {
 	return buf[:n], err
 }
 
+// Unfinished is what the name of a file ends with as long as [ReplaceFile] writes it.
+const Unfinished = ".new"
+
 // ReplaceFile writes the file name below dirfd, with mode 0600. The data goes
 // into name + ".new", which is renamed: name is there with all of the data, or is
 // as it was. One writer at a time. If opened is not nil, it is called before the
 // data is written, and its error ends the call. The file is not synced.
 func ReplaceFile(dirfd int, name string, data []byte, opened func() error) error {
-	tmp := name + ".new"
+	tmp := name + Unfinished
 	fd, err := OpenAt(dirfd, tmp, posix.O_WRONLY|posix.O_CREAT|posix.O_TRUNC, 0o600)
 	if err != nil {
 		return err

@@ -286,7 +286,7 @@ func Discard(ctx context.Context, dir string) error {
 	}
 	defer Unlock(lock)
 	for _, name := range logNames { // version last: until then it is a mismatch
-		err := hostfs.RemoveAll(ctx, r.FD(), name, nil)
+		err := errors.Join(hostfs.RemoveAll(ctx, r.FD(), name, nil), hostfs.RemoveAll(ctx, r.FD(), name+hostfs.Unfinished, nil)) // a kill may have left that
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
