@@ -18,6 +18,14 @@
 // virtual machine locks are its kernel's own affair, and flush is "not
 // implemented", too: a lock that waits would take one of the few places for requests.
 //
+// # Order
+//
+// A kernel does not wait until a file is closed here: it puts a RELEASE into its queue when the last descriptor is gone, and the
+// program goes on. What the program asks for next comes later in the queue, but another worker may take it, and be quicker.
+// Two requests must not be: one for a lock that the closed file had, which would be refused, and one that removes the file, which
+// some file systems keep under another name as long as it is open, so that its directory cannot be removed. They wait
+// ([Pool.Releases], vfs' InOrder) until no worker is at a RELEASE, or may have just taken one. All else may overtake.
+//
 // # Why small writes are not gathered
 //
 // An append of a few bytes costs a request, about thirty times a native one. Two
