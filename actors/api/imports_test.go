@@ -13,7 +13,7 @@ func TestLinksNoBridge(t *testing.T) {
 		t.Fatal(err)
 	}
 	const module = "github.com/codeagent/sandbox/"
-	allowed := []string{"actors/api", "fsbridge", "fsbridge/", "guest/nofile", "hypervisor", "hypervisor/network/policy", "messages", "messages/lexical"}
+	allowed := []string{"actors/api", "fsbridge", "fsbridge/", "guest/nofile", "hypervisor", "hypervisor/network/policy", "hypervisor/network/window", "messages", "messages/lexical"}
 	for p := range strings.FieldsSeq(string(out)) {
 		ours, is := strings.CutPrefix(p, module)
 		ok := !is
