@@ -15,6 +15,29 @@ import (
 // StatusGivenUp is the status of HTTP for a call whose caller has given it up.
 const StatusGivenUp = 499
 
+// Ours makes an error about files of the server's own one of the server: that one of them is missing or a directory says nothing of what was asked for. A full
+// disk stays what it is, and so does a request that was given up.
+func Ours(err error) error {
+	if err == nil {
+		return nil
+	}
+	return ours{err}
+}
+
+type ours struct{ err error }
+
+// Error implements [error].
+func (o ours) Error() string { return o.err.Error() }
+
+// Is tells what is known of the error.
+func (o ours) Is(target error) bool {
+	switch target {
+	case syscall.ENOSPC, syscall.EDQUOT, context.Canceled, context.DeadlineExceeded:
+		return errors.Is(o.err, target)
+	}
+	return false
+}
+
 // HTTPStatus is the status of HTTP for an error of the facade.
 func HTTPStatus(err error) int {
 	var (

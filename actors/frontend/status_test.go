@@ -31,6 +31,13 @@ func TestHTTPStatus(t *testing.T) {
 			if got := HTTPStatus(fmt.Errorf("about something: %w", err)); got != want {
 				t.Errorf("%v: %d, want %d", err, got, want)
 			}
+			ours := http.StatusInternalServerError
+			if want == 507 || want == StatusGivenUp || want == 504 {
+				ours = want
+			}
+			if got := HTTPStatus(fmt.Errorf("about a file of ours: %w", Ours(err))); got != ours {
+				t.Errorf("%v, of ours: %d, want %d", err, got, ours)
+			}
 		}
 	}
 }

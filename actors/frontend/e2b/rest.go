@@ -156,7 +156,7 @@ func (s *Server) make(ctx context.Context, sb *sandbox, from string) (err error)
 		}
 	}()
 	if err := os.Mkdir(sb.dir, 0o700); err != nil {
-		return err
+		return frontend.Ours(err)
 	}
 	if err := s.copyFolder(ctx, sb.home(), from); err != nil {
 		return err

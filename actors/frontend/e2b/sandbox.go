@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 )
 
@@ -310,7 +311,7 @@ func (sb *sandbox) save(change func(*metadata)) error {
 	m := sb.meta
 	change(&m)
 	if err := writeJSON(sb.dir, fileName, m); err != nil {
-		return fmt.Errorf("the sandbox's file: %w", err)
+		return frontend.Ours(fmt.Errorf("the sandbox's file: %w", err))
 	}
 	sb.meta = m
 	return nil

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 )
 
@@ -72,12 +73,12 @@ func (s *Server) snap(ctx context.Context, sb *sandbox, one snapshot, dir string
 		}
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
+		return frontend.Ours(err)
 	}
 	if err := s.copyFolder(ctx, filepath.Join(dir, homeName), sb.home()); err != nil {
 		return err
 	}
-	return writeJSON(dir, fileName, one)
+	return frontend.Ours(writeJSON(dir, fileName, one))
 }
 
 // listSnapshots lists a page of snapshots.
@@ -108,9 +109,9 @@ func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request) error {
 			if err := os.Remove(filepath.Join(dir, fileName)); missing(err) {
 				break // somebody else was first
 			} else if err != nil { // it is none from now on
-				return err
+				return frontend.Ours(err)
 			}
-			return noContent(w, removeTree(context.WithoutCancel(r.Context()), dir))
+			return noContent(w, frontend.Ours(removeTree(context.WithoutCancel(r.Context()), dir)))
 		}
 	}
 	return wire.Fail(http.StatusNotFound, "there is no such snapshot; folders that are templates are not removed here")

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
@@ -188,14 +189,14 @@ func readJSON(dir, name string, most int64, into any) error {
 // removeSandbox removes what there is of a sandbox that has no session. A server that ends meanwhile has made it one whose start was cut: the next one goes on ([Server.takeUp]).
 func (s *Server) removeSandbox(ctx context.Context, sb *sandbox) error {
 	if err := os.Remove(filepath.Join(sb.dir, fileName)); err != nil && !missing(err) {
-		return err
+		return frontend.Ours(err)
 	}
 	m, _, _ := sb.look()
 	var err error
 	if _, serr := os.Lstat(sb.home()); serr == nil && s.o.Forget != nil {
 		err = s.o.Forget(ctx, sb.home(), m.UndoDir)
 	}
-	return errors.Join(err, removeTree(ctx, sb.dir))
+	return frontend.Ours(errors.Join(err, removeTree(ctx, sb.dir)))
 }
 
 // removeTree removes a directory with all that is in it.
@@ -211,7 +212,7 @@ func removeTree(ctx context.Context, path string) error {
 // copyFolder makes the folder dst, a copy of src; empty: an empty one.
 func (s *Server) copyFolder(ctx context.Context, dst, src string) error {
 	if err := os.Mkdir(dst, 0o755); err != nil {
-		return err
+		return frontend.Ours(err)
 	}
 	if src == "" {
 		return nil
@@ -223,19 +224,19 @@ func (s *Server) copyFolder(ctx context.Context, dst, src string) error {
 		return wire.Fail(http.StatusNotFound, "the template has been removed")
 	}
 	if err != nil {
-		return err
+		return frontend.Ours(err)
 	}
 	defer from.Close()
 	to, err := hostfs.OpenRoot(dst)
 	if err != nil {
-		return err
+		return frontend.Ours(err)
 	}
 	defer to.Close()
 	left, err := hostfs.CopyTree(ctx, to.FD(), from.FD())
 	if left > 0 {
 		s.o.Logger.Info("sockets and the like were left out of a copy", "component", "e2b", "from", src, "count", left)
 	}
-	return err
+	return frontend.Ours(err)
 }
 
 // template finds the folder that a sandbox is to be a copy of: a template, or a snapshot, by its id or its name. Empty is an empty folder.
@@ -270,7 +271,7 @@ func (s *Server) template(name string) (dir string, err error) {
 func (s *Server) snapshots() ([]snapshot, error) {
 	entries, err := os.ReadDir(filepath.Join(s.o.Root, snapshotsName))
 	if err != nil {
-		return nil, err
+		return nil, frontend.Ours(err)
 	}
 	var all []snapshot
 	for _, e := range entries {
