@@ -40,7 +40,7 @@ func (a *app) guestListCommand() *cobra.Command {
 				return a.out.JSON(list)
 			}
 			if len(list) == 0 {
-				fmt.Fprintln(a.stderr, "none was built; 'sandbox guest build' does it")
+				fmt.Fprintln(a.stderr, image.ErrNone)
 				return nil
 			}
 			return a.out.Table(func(w io.Writer) {

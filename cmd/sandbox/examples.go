@@ -62,6 +62,7 @@ var examples = map[string]string{
 	"guest":           "sandbox guest build; sandbox run --isolation vm -- uname -a",
 	"guest ls":        "sandbox guest ls",
 	"guest build":     "sandbox guest build; sandbox guest build --rootfs debian --include nodejs,npm",
+	"guest fetch":     "sandbox guest fetch sandbox_0.1.0_guest_amd64.tar.zst --sums checksums.txt",
 	"guest reset":     "sandbox guest reset",
 	"overlay":         "sandbox overlay ls; sandbox overlay diff ~/.cache",
 	"overlay ls":      "sandbox overlay ls; sandbox overlay ls --json",
@@ -89,7 +90,7 @@ var examples = map[string]string{
 
 // takeFiles are the commands whose arguments are files; a shell completes no
 // file names for the others.
-var takeFiles = []string{"run", "step", "restore", "config check", "config write", "mcp connect", "policy import", "policy add", "manual"}
+var takeFiles = []string{"run", "step", "restore", "config check", "config write", "mcp connect", "policy import", "policy add", "manual", "guest fetch"}
 
 // finish completes the commands below parent: their examples, and what a shell
 // completes.

@@ -16,6 +16,9 @@
 // which comes from the caller's own binary, so that a new version of it needs no
 // new download.
 //
+// [Image.Pack] writes the three files as an archive, and [Fetch] installs one on another
+// machine, which needs no apt.
+//
 // [BuildRootFS] makes a root file system beside it: a Debian, installed by
 // mmdebstrap into a directory that is thrown away again, packed into a squashfs by
 // sqfstar. The archive goes from one to the other through us, who read from it which
@@ -28,4 +31,8 @@
 // defensively nevertheless: archive members have limits, only those that are
 // asked for are read, nothing is unpacked to the disk and no path out of an
 // archive is ever used as a path on the host.
+//
+// An image that comes as an archive is trusted because of its checksum alone, which
+// the user names; nothing is read out of it before. What it says of itself has limits
+// nevertheless. The guest that it makes is hostile to us as any other.
 package image

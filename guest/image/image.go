@@ -61,6 +61,9 @@ type Manifest struct {
 	Files   map[string]Sum    `json:"files"`
 }
 
+// Generic reports whether the kernel is the distribution's general one: it is not the one that Debian makes for clouds.
+func (m Manifest) Generic() bool { return !strings.Contains(m.Kernel, "-cloud-") }
+
 // Sum is what a file of an image must be. Every opening checks the CRC, which
 // takes no time and finds damage; [Image.Verify] checks all of it.
 type Sum struct {
@@ -88,15 +91,11 @@ func Build(ctx context.Context, o Options) (Image, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
-		return Image{}, fmt.Errorf("image: %w", err)
-	}
-	work, err := os.MkdirTemp(o.Dir, ".build-")
+	work, err := workspace(o.Dir)
 	if err != nil {
-		return Image{}, fmt.Errorf("image: %w", err)
+		return Image{}, err
 	}
 	defer os.RemoveAll(work)
-	removeStale(o.Dir)
 	b := &build{o: o, work: work, out: filepath.Join(work, "image"), apt: apt{work: work, arch: o.Arch, log: o.Logger}}
 	b.manifest = Manifest{Format: format, Arch: o.Arch, Sources: map[string]string{}, Files: map[string]Sum{}}
 	if err := os.Mkdir(b.out, 0o755); err != nil {
@@ -112,6 +111,23 @@ func Build(ctx context.Context, o Options) (Image, error) {
 	return Image{Dir: final, Manifest: b.manifest}, nil
 }
 
+// workspace makes a directory beside the images, in which one is made that gets its place by a rename. The caller removes it.
+func workspace(dir string) (string, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("image: %w", err)
+	}
+	dir, err := filepath.Abs(dir) // apt's options are no paths below where we are
+	if err != nil {
+		return "", fmt.Errorf("image: %w", err)
+	}
+	work, err := os.MkdirTemp(dir, ".build-")
+	if err != nil {
+		return "", fmt.Errorf("image: %w", err)
+	}
+	removeStale(dir)
+	return work, nil
+}
+
 // removeStale removes what builds left that were killed.
 func removeStale(dir string) {
 	const longAgo = 24 * time.Hour
@@ -124,7 +140,8 @@ func removeStale(dir string) {
 }
 
 // replace puts a directory in the place of another, which goes to old. Where the
-// system cannot exchange two names there is a moment without either.
+// system cannot exchange two names there is a moment without either. The other is
+// where it was if that fails.
 func replace(from, to, old string) error {
 	if exchange(from, to) == nil {
 		return nil // what was there is removed with the rest of from's directory
@@ -132,7 +149,11 @@ func replace(from, to, old string) error {
 	if err := os.Rename(to, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return os.Rename(from, to)
+	err := os.Rename(from, to)
+	if err != nil {
+		_ = os.Rename(old, to) // there may have been none
+	}
+	return err
 }
 
 // build is one run of Build.

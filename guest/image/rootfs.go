@@ -140,15 +140,11 @@ func BuildRootFS(ctx context.Context, o RootFSOptions) (RootFS, error) {
 	if err := o.check(); err != nil {
 		return RootFS{}, err
 	}
-	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
-		return RootFS{}, fmt.Errorf("image: %w", err)
-	}
-	work, err := os.MkdirTemp(o.Dir, ".build-")
+	work, err := workspace(o.Dir)
 	if err != nil {
-		return RootFS{}, fmt.Errorf("image: %w", err)
+		return RootFS{}, err
 	}
 	defer os.RemoveAll(work)
-	removeStale(o.Dir)
 	out := filepath.Join(work, "rootfs")
 	if err := os.Mkdir(out, 0o755); err != nil {
 		return RootFS{}, fmt.Errorf("image: %w", err)

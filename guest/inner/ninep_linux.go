@@ -30,7 +30,7 @@ func mount9P(s control.MachineShare, stream int, flags uintptr) error {
 	data := fmt.Sprintf("trans=fd,rfdno=%d,wfdno=%d,version=9p2000.L,msize=%d,cache=mmap,access=any", stream, stream, messageBytes)
 	err := unix.Mount(s.Tag, string(s.Path), "9p", flags, data)
 	if err == unix.ENODEV {
-		return fmt.Errorf("mounting %s: the guest's kernel has no 9P; 'sandbox guest build --generic' makes an image with one that has: %w", s.Path, err)
+		return fmt.Errorf("mounting %s: the guest's kernel has no 9P; 'sandbox guest build --generic' makes an image with one that has, and a release has such images ('sandbox guest fetch'): %w", s.Path, err)
 	}
 	if err != nil {
 		return fmt.Errorf("mounting %s (9P %s): %w", s.Path, s.Tag, err)

@@ -59,6 +59,7 @@ var packages = map[string]map[string]string{
 	"fsbridge/undolog/internal/format": nil,
 	"fsbridge/vfs":                     nil,
 	"guest/control":                    nil,
+	"guest/image":                      nil,
 	"hypervisor/agents":                {"TestW10Queue": noUnix},
 	"hypervisor/cable":                 nil,
 	"hypervisor/network/policy":        {"TestBroadcastIsTheHosts": noAdapters},
@@ -72,7 +73,7 @@ var packages = map[string]map[string]string{
 const everything = "TEST_WINE"
 
 // daily are the packages that are tested each time.
-var daily = []string{"actors/frontend/control", "fsbridge/hostfs", "fsbridge/hostfs/posix", "fsbridge/ninep", "tests/suite/winprobe"}
+var daily = []string{"actors/frontend/control", "fsbridge/hostfs", "fsbridge/hostfs/posix", "fsbridge/ninep", "guest/image", "tests/suite/winprobe"}
 
 // limit is how long the tests of one package may take: a machine that is slow, and has others at work, needs a minute. Those of the log need ten
 // times as long: each call on a file is a message to wine's server.

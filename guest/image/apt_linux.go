@@ -13,7 +13,7 @@ import (
 )
 
 // errNoApt says what else there is where apt is not.
-var errNoApt = errors.New("image: this system has no apt to get packages with; name files of your own: --kernel-package and --busybox-package (.deb), or --kernel-path and --initrd-path")
+var errNoApt = errors.New("image: this system has no apt to get packages with; take an image that was built ('sandbox guest fetch'), or name files of your own: --kernel-package and --busybox-package (.deb), or --kernel-path and --initrd-path")
 
 // apt gets packages of one architecture. It reads the system's lists of
 // packages; where they do not know one (they were never fetched, the
