@@ -9,7 +9,7 @@
 # make soak    races of names, 40,000 tries each; then one session for MINUTES (30): builds, git, undo, and each time the trees are compared
 # make check   vet, linters, cross-builds
 # make screenshots  the pictures of docs/ui.md anew, from the tests
-# make release  packages, archives, an OCI image and checksums in dist/, of what is checked out; PUBLISH=1 for a tag, to GitHub
+# make release  packages, archives, an OCI image, guest images and checksums in dist/, of what is checked out; PUBLISH=1 for a tag, to GitHub
 # make newcomer  the README's commands in a Debian made for it (root)
 
 GO      ?= go
@@ -30,7 +30,7 @@ LINT_AT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GORELEASER_AT := github.com/goreleaser/goreleaser/v2@v2.15.1
 CYCLONEDX_AT  := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
-.PHONY: all build guest guests extras release-tools release demo wine-demo test test-quick fuzz bench soak promises check screenshots newcomer clean test-cluster
+.PHONY: all build guest guests images extras release-tools release demo wine-demo test test-quick fuzz bench soak promises check screenshots newcomer clean test-cluster
 
 all: build
 
@@ -69,12 +69,20 @@ extras:
 	gzip -n -9 -c CHANGELOG.md >$(EXTRAS)/changelog.gz
 	$(GO) run ./tests/cmd/distfiles licences $(EXTRAS)/licences
 
+# Guest images for machines without apt, as archives, of the newest packages that Debian's apt has. Where that is not, IMAGES is a directory that has them.
+IMAGES ?=
+images:
+	rm -rf bin/images
+	for arch in amd64 arm64; do \
+	    $(PROGRAM) guest build --generic --arch $$arch --image-dir bin/images --archive bin/images/guest_$$arch.tar.zst || exit; done
+	cd bin/images && sha256sum guest_*.tar.zst >checksums.txt
+
 release: export COMMIT := $(COMMIT)
 release: export DATE := $(DATE)
 release: export EPOCH := $(EPOCH)
-release: release-tools
+release: release-tools $(if $(IMAGES),,images)
 	PATH="$(CURDIR)/bin/tools:$$PATH" goreleaser release --clean $(if $(PUBLISH),,--snapshot)
-	$(GO) run ./tests/cmd/distfiles release dist
+	$(GO) run ./tests/cmd/distfiles release dist $(or $(IMAGES),bin/images)
 
 demo:
 	tests/demo/run.sh

@@ -1,16 +1,14 @@
 #!/bin/sh
 # Deletes a tree in a virtual machine and undoes that, on a system that is not Linux (it runs on Linux, too):
 #
-#	elsewhere.sh PROGRAM [IMAGE CACHE [QEMU]]
+#	elsewhere.sh PROGRAM [IMAGE [QEMU]]
 #
-# PROGRAM is sandbox; IMAGE is a directory with the guest's image, which is copied to CACHE, where the program looks for it; QEMU is a
+# PROGRAM is sandbox; IMAGE is the archive of a guest's image, with checksums.txt beside it, which the program installs; QEMU is a
 # directory to find QEMU in. The tree is compared by the digests of its files.
 set -eu
 program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
-if [ $# -ge 3 ]; then
-    mkdir -p "$3" && cp -R "$2/." "$3/"
-fi
-if [ -n "${4-}" ]; then PATH=$PATH:$4; export PATH; fi
+if [ -n "${2-}" ]; then "$program" guest fetch "$2" --sums "$(dirname "$2")/checksums.txt"; fi
+if [ -n "${3-}" ]; then PATH=$PATH:$3; export PATH; fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

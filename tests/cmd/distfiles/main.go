@@ -14,14 +14,11 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) != 2 {
-		return errors.New("say licences DIR, or release DIST")
-	}
-	switch args[0] {
-	case "licences":
+	switch {
+	case len(args) == 2 && args[0] == "licences":
 		return writeLicences(args[1])
-	case "release":
-		return writeRelease(args[1])
+	case len(args) == 3 && args[0] == "release":
+		return writeRelease(args[1], args[2])
 	}
-	return fmt.Errorf("unknown: %q", args[0])
+	return errors.New("say licences DIR, or release DIST IMAGES")
 }

@@ -35,8 +35,8 @@ type facts struct {
 
 var archive = regexp.MustCompile(`(?m)^([0-9a-f]{64})  sandbox_.*_linux_(amd64|arm64)\.tar\.gz$`)
 
-// writeRelease makes the image and the texts in the directory that GoReleaser has filled.
-func writeRelease(dist string) error {
+// writeRelease makes the image and the texts in the directory that GoReleaser has filled, and puts the guest images of another one there.
+func writeRelease(dist, images string) error {
 	var meta metadata
 	if err := readJSON(filepath.Join(dist, "metadata.json"), &meta); err != nil {
 		return err
@@ -87,7 +87,23 @@ func writeRelease(dist string) error {
 	if err := image.write(filepath.Join(dist, name)); err != nil {
 		return err
 	}
-	return addSums(dist, "flake.nix", "sandbox.rb", name)
+	added := []string{"flake.nix", "sandbox.rb", name}
+	for _, arch := range []string{"amd64", "arm64"} {
+		guest := "sandbox_" + meta.Version + "_guest_" + arch + ".tar.zst"
+		if err := copyFile(filepath.Join(images, "guest_"+arch+".tar.zst"), filepath.Join(dist, guest)); err != nil {
+			return err
+		}
+		added = append(added, guest)
+	}
+	return addSums(dist, added...)
+}
+
+func copyFile(source, target string) error {
+	b, err := os.ReadFile(source)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(target, b, 0o644)
 }
 
 // addSums adds files to checksums.txt that GoReleaser has not made.
