@@ -112,7 +112,7 @@ func (o *FetchOptions) checksum(ctx context.Context) (string, error) {
 var hexSum = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-fA-F]{64}$`) })
 
 // download copies the archive into file, which nobody else changes, and compares its checksum.
-func (o *FetchOptions) download(ctx context.Context, file, want string) (f *os.File, err error) {
+func (o *FetchOptions) download(ctx context.Context, file, want string) (_ *os.File, err error) {
 	r, total, err := o.open(ctx, o.From, false)
 	if err != nil {
 		return nil, err
@@ -121,7 +121,8 @@ func (o *FetchOptions) download(ctx context.Context, file, want string) (f *os.F
 	if total > maxArchive {
 		return nil, fmt.Errorf("%w: it has %d bytes, and none has more than %d", ErrArchive, total, maxArchive)
 	}
-	if f, err = os.OpenFile(file, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
 		return nil, fmt.Errorf("image: %w", err)
 	}
 	defer func() {
