@@ -82,7 +82,7 @@ func (l *Log) Protected(epoch uint64, op *fsbridge.Op) bool {
 // live renews the sign of life of the open step: op is about to be performed.
 func (l *Log) live(op *fsbridge.Op) {
 	sign := l.sign.Load()
-	if sign.Mark(); op.Ahead {
+	if sign.Mark(); op.Ahead || op.Lends || op.Kind == fsbridge.OpTmpfile { // also to a file that is made, or emptied, now
 		sign.Unasked()
 	}
 	if op.Lends && op.Node != nil {

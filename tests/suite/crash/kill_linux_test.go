@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -164,6 +165,46 @@ func TestMBKilledWhileManyWait(t *testing.T) {
 	treesnap.AssertEqual(t, before, s.Snapshot(t), treesnap.Options{IgnoreLinks: true})
 	s.Must(t, "ps") // sweeps the sockets of killed sessions
 	s.CheckResidue(t)
+}
+
+// TestMBKilledWhileWriting kills a run that has a file open for writing, and has asked for nothing for a while: what it wrote is its own, however
+// it came by the file.
+func TestMBKilledWhileWriting(t *testing.T) {
+	for name, open := range map[string]string{"made": ">made", "emptied": ">there", "appended": ">>there", "both": "<>there"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := drive.New(t, func(t testing.TB, root string) {
+				if err := os.WriteFile(root+"/there", []byte("old\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			})
+			before := s.Snapshot(t)
+			cmd := s.Command(t.Context(), "run", "--bridge", "mediated", "--", "sh", "-c", "exec 3"+open+"; sleep 1; echo written >&3; exec sleep 1000")
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			file := filepath.Join(s.Dir, strings.TrimLeft(open, "<>"))
+			for b := []byte(nil); !strings.Contains(string(b), "written"); b, _ = os.ReadFile(file) {
+				select {
+				case err := <-ended:
+					t.Fatalf("it has ended: %v", err)
+				case <-time.After(10 * time.Millisecond):
+				}
+			}
+			_ = cmd.Process.Kill()
+			<-ended
+			s.WaitGone(t)
+			s.Must(t, "run", "--", "true") // which recovers
+			if h := s.History(t); len(h) != 0 {
+				t.Errorf("%+v", h)
+			}
+			treesnap.AssertEqual(t, before, s.Snapshot(t), treesnap.Options{IgnoreLinks: true})
+			s.Must(t, "ps") // sweeps the sockets of killed sessions
+			s.CheckResidue(t)
+		})
+	}
 }
 
 // killRun kills a run and looks what it left.

@@ -102,7 +102,7 @@ func (s *AliveSign) Mark() {
 
 // Unasked says that from now on somebody may write without asking.
 func (s *AliveSign) Unasked() {
-	if s == nil || s.unasked.Swap(true) {
+	if s == nil || s.unasked.Load() || s.unasked.Swap(true) {
 		return
 	}
 	s.mu.Lock()
