@@ -99,7 +99,13 @@ func newRelease(t *testing.T) release {
 	}
 	tool := filepath.Join(t.TempDir(), "distfiles")
 	run(t, module, nil, "go", "build", "-o", tool, "./tests/cmd/distfiles")
-	run(t, dir, []string{"DATE=2026-01-02T03:04:05Z", "COMMIT=0123abcd"}, tool, "release", r.dist)
+	images := t.TempDir() // what "make images" makes is tried in guest_fetch.txtar
+	for _, arch := range []string{"amd64", "arm64"} {
+		if err := os.WriteFile(filepath.Join(images, "guest_"+arch+".tar.zst"), []byte(arch), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, dir, []string{"DATE=2026-01-02T03:04:05Z", "COMMIT=0123abcd"}, tool, "release", r.dist, images)
 	return r
 }
 
@@ -172,8 +178,13 @@ func installed(t *testing.T, prefix string, names ...string) {
 // TestRelease makes the texts and the image of a release and does with each what its users do.
 func TestRelease(t *testing.T) {
 	r := newRelease(t)
-	if out := run(t, r.dist, nil, "sha256sum", "--check", "checksums.txt"); strings.Count(out, ": OK\n") != 5 { // two archives, the image, two texts
+	if out := run(t, r.dist, nil, "sha256sum", "--check", "checksums.txt"); strings.Count(out, ": OK\n") != 7 { // two archives, the image, two texts, two images of the guest
 		t.Errorf("checksums: %s", out)
+	}
+	for _, arch := range []string{"amd64", "arm64"} {
+		if b, err := os.ReadFile(filepath.Join(r.dist, "sandbox_"+version+"_guest_"+arch+".tar.zst")); err != nil || string(b) != arch {
+			t.Errorf("the image of the guest for %s: %q, %v", arch, b, err)
+		}
 	}
 	url := "https://github.com/codeagent/sandbox/releases/download/v" + version + "/" + r.archive
 	t.Run("formula", func(t *testing.T) { r.formula(t, url) })
