@@ -137,11 +137,7 @@ func (r *reader) Take() (uint64, fuseproto.PoolTaken) {
 			r.d.log.Error("a request was too short", "bytes", len(r.in))
 			return 0, fuseproto.PoolAgain
 		}
-		what := fuseproto.PoolRequest
-		if binary.NativeEndian.Uint32(r.in[4:]) == fuseproto.OpRelease {
-			what = fuseproto.PoolRelease
-		}
-		return binary.NativeEndian.Uint64(r.in[8:]), what
+		return binary.NativeEndian.Uint64(r.in[8:]), fuseproto.TakenRequest(binary.NativeEndian.Uint32(r.in[4:]))
 	case syscall.EAGAIN:
 		return 0, fuseproto.PoolNothing
 	case syscall.EINTR, syscall.ENOENT: // ENOENT: it was interrupted before we came

@@ -56,6 +56,14 @@ const (
 	PoolGone                     // nothing will ever come
 )
 
+// TakenRequest is what a [Source] has taken with a request of that opcode.
+func TakenRequest(opcode uint32) PoolTaken {
+	if opcode == OpRelease {
+		return PoolRelease
+	}
+	return PoolRequest
+}
+
 const (
 	// quietTicks is how often the watch looks in vain before it sleeps.
 	quietTicks = 10

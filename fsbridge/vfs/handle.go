@@ -57,23 +57,22 @@ const (
 )
 
 // released returns when each open file is gone whose last descriptor was closed before the request was made that is performed,
-// or at cancel. It tells whether it had to wait. Another worker may be at the RELEASE still: nobody waits for that one's answer.
-func (t *Tree) released(cancel <-chan struct{}) (waited bool) {
+// or at cancel. It tells whether anybody knows. Another worker may be at the RELEASE still: nobody waits for that one's answer.
+func (t *Tree) released(cancel <-chan struct{}) (known bool) {
 	if t.releases == nil {
 		return false
 	}
 	performed := t.releases()
 	for pause := releasePause; !performed(); pause = min(2*pause, maxReleasePause) {
-		waited = true
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
 		case <-cancel:
 			timer.Stop()
-			return waited
+			return true
 		}
 	}
-	return waited
+	return true
 }
 
 // closeHandle gives up the client's reference to a handle.

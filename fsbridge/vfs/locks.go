@@ -88,6 +88,7 @@ func (t *Tree) lockSoon(r Request, op Operation, node, fh uint64, wait bool, try
 	// Asked before: between the try and the question it may be gone, and its lock be free.
 	leaving := !wait && t.locks.Leaving(node)
 	err := t.lock(r, op, node, fh, wait, try)
+	// Also if none is under way any more: the lock may have gone with it just now.
 	if !wait && errors.Is(err, posix.EAGAIN) && t.released(r.Cancel) {
 		err = t.lock(r, op, node, fh, wait, try)
 	}

@@ -61,11 +61,7 @@ func (h *hand) Take() (uint64, fuseproto.PoolTaken) {
 		}
 		if r != nil {
 			h.r = r
-			what := fuseproto.PoolRequest
-			if r.header.Opcode == fuseproto.OpRelease {
-				what = fuseproto.PoolRelease
-			}
-			return r.header.Unique, what
+			return r.header.Unique, fuseproto.TakenRequest(r.header.Opcode)
 		}
 	}
 	return 0, fuseproto.PoolNothing
