@@ -106,7 +106,8 @@ func dialing(network, address string) func(context.Context) (*qmp.SocketMonitor,
 	}
 }
 
-// greet connects to the monitor.
+// greet connects to the monitor. Once it is connected, only QEMU's end ends a wait for an answer: the library allows no call beside its
+// Connect, not that of Disconnect either. Who gives the machine up kills QEMU.
 func (g *guest) greet(ctx context.Context, s monitorEnd) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -115,8 +116,6 @@ func (g *guest) greet(ctx context.Context, s monitorEnd) error {
 	if err != nil {
 		return g.unlessEnded(err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = m.Disconnect() })
-	defer stop()
 	q, err := attach(m)
 	if err != nil {
 		_ = m.Disconnect()

@@ -142,6 +142,7 @@ func (g *guest) launch(ctx context.Context, host host) (err error) {
 	if err != nil {
 		return err
 	}
+	g.wired.Add(1) // for the monitor: QEMU may end at once
 	if err := g.spawn(line[0], line[1:], f.inherit); err != nil {
 		return err
 	}
@@ -241,9 +242,15 @@ func (g *guest) giveUp(err error) {
 // tag is the name of a folder's device.
 func tag(i int) string { return "working" + strconv.Itoa(i) }
 
-// connect serves the folders, greets the monitor, and tells the guest what it is
-// to be.
+// connect greets the monitor, serves the folders, and tells the guest what it is
+// to be. On error the monitor's greeting may go on: QEMU's end, for which the
+// caller waits, ends it.
 func (g *guest) connect(ctx context.Context, w wired) error {
+	monitor := make(chan error, 1)
+	go func() {
+		defer g.wired.Done()
+		monitor <- g.greet(ctx, w.monitor)
+	}()
 	if err := g.serve(w.folders); err != nil {
 		return errors.Join(err, w.channel.Close())
 	}
@@ -251,8 +258,6 @@ func (g *guest) connect(ctx context.Context, w wired) error {
 	if err != nil {
 		return err
 	}
-	monitor := make(chan error, 1)
-	go func() { monitor <- g.greet(ctx, w.monitor) }()
 	unsent := g.plan().Send(conn)
 	g.setHost(control.NewHost(conn, g.problem))
 	g.warnings, err = g.host.Hello(ctx) // it may say why it did not want the plan
