@@ -42,6 +42,7 @@ type module struct {
 	name    string // with underscores
 	content []byte // uncompressed
 	depends []string
+	aliases []string // other names: that of an algorithm, which several modules may have
 }
 
 // file is where it is in the initramfs.
@@ -85,6 +86,10 @@ func parseModule(name string, content []byte) (m *module, err error) {
 				if d != "" {
 					m.depends = append(m.depends, strings.ReplaceAll(d, "-", "_"))
 				}
+			}
+		case "alias":
+			if !strings.ContainsAny(value, ":*") { // those are devices' and file systems'
+				m.aliases = append(m.aliases, strings.ReplaceAll(value, "-", "_"))
 			}
 		case "softdep":
 			// "pre: a b post: c": what comes before is loaded before, if it is there.
@@ -153,6 +158,7 @@ func (l loads) all() (ms []*module) {
 // the first list has not. builtin reports modules that the kernel contains.
 func loadOrder(lists []moduleList, all map[string]*module, builtin func(string) bool) (l loads, err error) {
 	var always map[string]int // state, after the first list
+	named := byAlias(all)
 	for i, list := range lists {
 		state := map[string]int{}
 		maps.Copy(state, always)
@@ -160,7 +166,7 @@ func loadOrder(lists []moduleList, all map[string]*module, builtin func(string) 
 		for _, n := range list.useful {
 			names = append(names, "?"+n)
 		}
-		order, lerr := walk(all, builtin, state, names)
+		order, lerr := walk(all, named, builtin, state, names)
 		err = errors.Join(err, lerr)
 		l = append(l, load{list.file, order})
 		if i == 0 {
@@ -170,9 +176,21 @@ func loadOrder(lists []moduleList, all map[string]*module, builtin func(string) 
 	return l, err
 }
 
+// byAlias returns the names of the modules that have an alias, in order. What somebody needs by the name of an algorithm is any of them, and the
+// processor may not have what the first asks for.
+func byAlias(all map[string]*module) map[string][]string {
+	named := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		for _, a := range all[name].aliases {
+			named[a] = append(named[a], name)
+		}
+	}
+	return named
+}
+
 // walk returns the named modules and those that they need, without those that
-// state has: 1 under way, 2 done.
-func walk(all map[string]*module, builtin func(string) bool, state map[string]int, names []string) (order []*module, err error) {
+// state has: 1 under way, 2 done. named are modules by their aliases.
+func walk(all map[string]*module, named map[string][]string, builtin func(string) bool, state map[string]int, names []string) (order []*module, err error) {
 	var visit func(name, by string) error
 	visit = func(name, by string) error {
 		optional := strings.HasPrefix(name, "?")
@@ -188,8 +206,12 @@ func walk(all map[string]*module, builtin func(string) bool, state map[string]in
 		}
 		m := all[name]
 		if m == nil {
-			if optional {
-				return nil
+			var failed error
+			for _, n := range named[name] {
+				failed = errors.Join(failed, visit("?"+n, by))
+			}
+			if optional || len(named[name]) > 0 {
+				return failed
 			}
 			return fmt.Errorf("%w: the kernel has no module %s, which %s needs", ErrPackage, name, by)
 		}

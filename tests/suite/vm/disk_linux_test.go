@@ -78,11 +78,12 @@ func disksOf(t *testing.T, dir string) []string {
 	return disks
 }
 
-// A session's reset wipes its persistent machine (SL-05). A disk that is full is
+// A session's reset wipes its persistent machine (SL-05), here one with the general kernel, which a release has. A disk that is full is
 // that inside, and nothing worse.
 func TestPersistentReset(t *testing.T) {
 	require.Program(t, "mke2fs", "e2fsprogs")
 	l := startLive(t, func(_ *api.Config, o *qemu.Options) {
+		o.NineP = true
 		o.Disk = qemu.Disk{Path: filepath.Join(t.TempDir(), "m", "disk.raw"), Bytes: qemu.MinDiskBytes}
 	})
 	l.sh(keeping)
