@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/md5"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -83,9 +84,23 @@ func TestNineP(t *testing.T) {
 	treesnap.AssertEqual(t, before, treesnap.MustTake(t, s.Dir), treesnap.Options{IgnoreLinks: true})
 }
 
+// fetched gives s an image as somebody has it who can build none: one that was packed elsewhere, and is installed by its checksum.
+func fetched(t *testing.T, s *drive.Sandbox, images string) {
+	t.Helper()
+	dir := t.TempDir()
+	archive := filepath.Join(dir, "sandbox_0.0.0_guest_amd64.tar.zst")
+	var built struct{ Archive struct{ SHA256 string } }
+	check(t, json.Unmarshal([]byte(s.Must(t, "guest", "build", "--generic", "--arch", "amd64", "--image-dir", images, "--archive", archive, "--json").Stdout), &built))
+	sums := filepath.Join(dir, "checksums.txt")
+	check(t, os.WriteFile(sums, []byte(built.Archive.SHA256+"  "+filepath.Base(archive)+"\n"), 0o600))
+	s.Env = append(s.Env, "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
+	s.Must(t, "guest", "fetch", archive, "--arch", "amd64", "--sums", sums)
+}
+
 // TestNinePStrict: with --cache none the first look at a file, its size and its
 // directory shows what the host has, though the guest has just looked before. It
-// looks before it could be told.
+// looks before it could be told. The machine boots an image that was fetched; at last it
+// removes all that is there, which is undone and redone.
 func TestNinePStrict(t *testing.T) {
 	require.Root(t) // in one of CI's passes
 	require.Program(t, "qemu-system-x86_64", "qemu-system-x86")
@@ -94,11 +109,11 @@ func TestNinePStrict(t *testing.T) {
 		check(t, os.WriteFile(filepath.Join(root, "f"), []byte("version 0"), 0o644))
 		check(t, os.WriteFile(filepath.Join(root, "new-0"), nil, 0o644))
 	})
-	s.Env = append(s.Env, "XDG_CACHE_HOME="+cache)
+	fetched(t, s, filepath.Join(cache, "sandbox", "guest"))
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 	defer cancel()
 	cmd := s.Command(ctx, "run", "--isolation", "vm", "--fs-backend", "9p", "--memory", "256MiB", "--cache", "none", "--",
-		"sh", "-c", `exec 3<f; look() { echo "$(cat f), $(stat -c %s f) bytes, $(ls | xargs), end"; }; while look && read go; do :; done`)
+		"sh", "-c", `exec 3<f; look() { echo "$(cat f), $(stat -c %s f) bytes, $(ls | xargs), end"; }; while look && read go; do :; done; rm -rf *`)
 	in, err := cmd.StdinPipe()
 	check(t, err)
 	p := begin(t, cmd)
@@ -120,8 +135,19 @@ func TestNinePStrict(t *testing.T) {
 		}
 		p.forget()
 	}
+	before := treesnap.MustTake(t, s.Dir)
 	check(t, in.Close())
 	if code := p.code(); code != 0 {
 		t.Errorf("exit status %d", code)
+	}
+	for _, how := range []string{"", "undo", "redo"} {
+		if how != "" {
+			s.Must(t, how)
+		}
+		if now := treesnap.MustTake(t, s.Dir); how == "undo" {
+			treesnap.AssertEqual(t, before, now)
+		} else if n := len(now.Entries); n != 1 { // the folder itself
+			t.Errorf("after rm -rf * and %q there are %d entries", how, n)
+		}
 	}
 }
