@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -48,12 +49,12 @@ type AliveSign struct {
 // CreateAlive makes the file in the directory behind dirfd, or goes on with the one that is there.
 // The caller closes the Sign.
 func CreateAlive(dirfd int) (*AliveSign, error) {
-	return create(dirfd, func(fd int) ([]byte, error) {
+	return create(dirfd, time.Now, func(fd int) ([]byte, error) {
 		return posix.Mmap(fd, 0, size)
 	})
 }
 
-func create(dirfd int, mapped func(fd int) ([]byte, error)) (_ *AliveSign, err error) {
+func create(dirfd int, now func() time.Time, mapped func(fd int) ([]byte, error)) (_ *AliveSign, err error) {
 	fd, err := hostfs.OpenAt(dirfd, AliveName, posix.O_RDWR|posix.O_CREAT|posix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, err
@@ -64,16 +65,8 @@ func create(dirfd int, mapped func(fd int) ([]byte, error)) (_ *AliveSign, err e
 			_ = hostfs.Close(fd)
 		}
 	}()
-	// What is written cannot run out of space later.
-	if err := hostfs.PwriteFull(fd, make([]byte, size), 0); err != nil {
+	if s.offset, err = ahead(fd, now); err != nil {
 		return nil, err
-	}
-	st, err := hostfs.StatFD(fd)
-	if err != nil {
-		return nil, err
-	}
-	if d := time.Duration(st.Ctime - time.Now().UnixNano()); d > skew || d < -skew {
-		s.offset = d
 	}
 	switch s.mem, err = mapped(fd); {
 	case errors.Is(err, posix.EINVAL) || errors.Is(err, posix.ENODEV):
@@ -83,6 +76,39 @@ func create(dirfd int, mapped func(fd int) ([]byte, error)) (_ *AliveSign, err e
 	}
 	s.Mark()
 	return s, nil
+}
+
+// ahead is what the clock of the file system is ahead of now's: 0 if it may be the same clock. It writes the file behind fd, whose space
+// cannot run out later then.
+//
+// Between a look at a clock and the write this process may stand still for long, so the clock is looked at before and after: the
+// difference lies between the two that they give. If they are far apart it is measured again, and in the end it is the lesser one: with
+// a sign that is too early a change of the step is taken for somebody else's and stays; with one that is too late an undo would
+// overwrite what somebody else has changed.
+func ahead(fd int, now func() time.Time) (time.Duration, error) {
+	const tries, near = 10, 10 * time.Millisecond
+	least, width := time.Duration(0), time.Duration(math.MaxInt64)
+	for range tries {
+		before := now().UnixNano()
+		if err := hostfs.PwriteFull(fd, make([]byte, size), 0); err != nil {
+			return 0, err
+		}
+		after := now().UnixNano()
+		st, err := hostfs.StatFD(fd)
+		if err != nil {
+			return 0, err
+		}
+		if st.Ctime >= before-int64(skew) && st.Ctime <= after+int64(skew) {
+			return 0, nil
+		}
+		if d := time.Duration(after - before); d < width {
+			least, width = time.Duration(st.Ctime-after), d
+		}
+		if width <= near {
+			break
+		}
+	}
+	return least, nil
 }
 
 // Mark notes that something is, or was, changed now.

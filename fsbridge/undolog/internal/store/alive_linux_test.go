@@ -1,6 +1,8 @@
 package store
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -20,7 +22,7 @@ func TestUnmapped(t *testing.T) {
 		if errno == 0 {
 			s, err = CreateAlive(root.FD())
 		} else {
-			s, err = create(root.FD(), func(int) ([]byte, error) { return nil, errno })
+			s, err = create(root.FD(), time.Now, func(int) ([]byte, error) { return nil, errno })
 		}
 		aliveCheck(t, err)
 		first := read(t, root)
@@ -48,8 +50,47 @@ func TestUnmappedElse(t *testing.T) {
 	root, err := hostfs.OpenRoot(t.TempDir())
 	aliveCheck(t, err)
 	t.Cleanup(func() { root.Close() })
-	if s, err := create(root.FD(), func(int) ([]byte, error) { return nil, unix.ENOMEM }); err != unix.ENOMEM || s != nil {
+	if s, err := create(root.FD(), time.Now, func(int) ([]byte, error) { return nil, unix.ENOMEM }); err != unix.ENOMEM || s != nil {
 		t.Errorf("without memory: %v, %v", s, err)
+	}
+}
+
+// TestAheadOfAnotherClock: what the file system's clock is ahead does not depend on when this process stands still, as it may between the
+// write and a look at the clock.
+func TestAheadOfAnotherClock(t *testing.T) {
+	const stall = 5 * time.Second
+	for name, c := range map[string]struct {
+		ahead  time.Duration
+		stalls []time.Duration // by how much more the clock of each look is behind
+	}{
+		"the same clock":             {},
+		"a stall before the write":   {stalls: []time.Duration{stall}},
+		"a stall after the write":    {stalls: []time.Duration{0, -stall}},
+		"stalls in each measurement": {stalls: []time.Duration{stall, -stall, stall, -stall, stall, -stall}},
+		"an hour behind":             {ahead: -time.Hour},
+		"an hour ahead":              {ahead: time.Hour},
+		"ahead, a stall before":      {ahead: time.Hour, stalls: []time.Duration{stall}},
+		"ahead, a stall after":       {ahead: time.Hour, stalls: []time.Duration{0, -stall}},
+		"behind, stalls in two":      {ahead: -time.Hour, stalls: []time.Duration{stall, 0, 0, -stall}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, err := os.Create(filepath.Join(t.TempDir(), AliveName))
+			aliveCheck(t, err)
+			t.Cleanup(func() { _ = f.Close() })
+			looks := 0
+			got, err := ahead(int(f.Fd()), func() time.Time {
+				now := time.Now().Add(-c.ahead)
+				if looks < len(c.stalls) {
+					now = now.Add(-c.stalls[looks])
+				}
+				looks++
+				return now
+			})
+			aliveCheck(t, err)
+			if off := got - c.ahead; off > skew/2 || off < -skew { // the lesser one, in doubt
+				t.Errorf("it is %v ahead, not %v", got, c.ahead)
+			}
+		})
 	}
 }
 
