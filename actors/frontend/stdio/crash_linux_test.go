@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend/stdio"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
@@ -39,4 +40,40 @@ func TestActorCrashEndsTheConversation(t *testing.T) {
 		t.Error(err)
 	}
 	actortest.Within(t, "the session's end", live.Done())
+}
+
+// TestLeavingTakesNothing: while the server ends the conversation (SIGTERM) a client may still send. What it asks for then is refused: a command would not be
+// cancelled, and nobody would close a session.
+func TestLeavingTakesNothing(t *testing.T) {
+	started, release := make(chan context.Context, 1), make(chan struct{})
+	l := newLab(t, labOptions{noStart: true, server: func(o *stdio.Options) {
+		o.Clock = actortest.NewFakeClock() // nothing is cancelled because it takes long
+		start := o.Start
+		o.Start = func(ctx context.Context, r stdio.StartRequest, notice func(stdio.Notice)) (api.Live, error) {
+			started <- ctx
+			<-release
+			return start(ctx, r, notice)
+		}
+	}})
+	first := l.Send("session.start", l.directories())
+	actortest.Within(t, "the start", started)
+	l.end()
+	actortest.Eventually(t, "requests to be refused", func() bool { return l.Call("session.status", nil).Code() == "session_ended" })
+	for op, payload := range map[string]map[string]any{
+		"session.start": l.directories(), "fs.read": {"path": "f"}, "agent.execute": {"command": "true"},
+	} {
+		if m := l.Call(op, payload); m.Code() != "session_ended" {
+			t.Errorf("%s: %s", op, m.Line)
+		}
+	}
+	close(release)
+	if m := l.Response(first); !m.OK() {
+		t.Errorf("what was under way: %s", m.Line)
+	}
+	if err := actortest.Within(t, "the end", l.served); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if l.live() != nil {
+		t.Error("the session was not closed")
+	}
 }

@@ -37,7 +37,11 @@ func (s *Server) elsewhere(line []byte, e envelope, p *StartRequest) (moved bool
 	s.log.Info("another process has the session", "request_id", e.RequestID)
 	s.mu.Lock()
 	s.other = o
+	leaving := s.leaving
 	s.mu.Unlock()
+	if leaving {
+		return true, errors.Join(errLeaving, o.Leave())
+	}
 	go func() {
 		<-o.Done()
 		if err := o.Leave(); err != nil {

@@ -117,6 +117,8 @@ type lab struct {
 	live func() api.Live
 	// served gets what Serve returned.
 	served chan error
+	// end ends the conversation, although the client does not.
+	end context.CancelFunc
 }
 
 type labOptions struct {
@@ -147,6 +149,7 @@ func newLab(t *testing.T, o labOptions) *lab {
 		o.piped(&opts)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	l.end = cancel
 	go func() {
 		err := stdio.New(opts).Serve(ctx)
 		_ = outW.Close()

@@ -31,6 +31,7 @@ var (
 	errClientGone = &Error{Code: Cancelled, Message: "the client has disconnected"}
 	errCancelled  = &Error{Code: Cancelled, Message: "cancelled by agent.cancel"}
 	errStopping   = &Error{Code: SessionEnded, Message: "the session is being stopped"}
+	errLeaving    = &Error{Code: SessionEnded, Message: "the conversation ends: no request is taken any more"}
 )
 
 // Options make a [Server].
@@ -88,9 +89,10 @@ type Server struct {
 
 	ctx    context.Context // everything ends with it
 	cancel context.CancelCauseFunc
-	wg     sync.WaitGroup // handlers
+	wg     sync.WaitGroup // handlers; Add with mu, and not once leaving
 
-	mu       sync.Mutex          // inflight, places, session, starting, mismatch, other
+	mu       sync.Mutex          // leaving, inflight, places, session, starting, mismatch, other
+	leaving  bool                // the conversation ends, although the client may still send
 	inflight map[string]*request // until the response is queued
 	places   [2]int              // taken until the response is written; of control requests the second
 	session  *session
@@ -137,7 +139,7 @@ func New(o Options) *Server {
 
 // Serve talks to the client until it disconnects or ctx ends. Then running
 // commands are cancelled (their steps closed, and undoable), other requests are
-// finished, the session is closed and what is left is written. The error is nil
+// finished, the session is closed and what is left is written. A request that comes meanwhile is refused. The error is nil
 // when the client closed its end, else why the conversation ended.
 func (s *Server) Serve(ctx context.Context) error {
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -191,7 +193,7 @@ func (s *Server) flush(written <-chan struct{}, patient bool) bool {
 	}
 }
 
-// leave ends commands, waits for other requests and closes the session. It
+// leave takes no more requests, ends commands, waits for other requests and closes the session. It
 // returns false if the client has read nothing all that time, although it could.
 func (s *Server) leave() (patient bool) {
 	var deaf atomic.Bool
@@ -202,6 +204,7 @@ func (s *Server) leave() (patient bool) {
 	})
 	defer stop()
 	s.mu.Lock()
+	s.leaving = true
 	for _, rq := range s.inflight {
 		if rq.op.flags&runs != 0 {
 			rq.cancel(errClientGone)
@@ -293,15 +296,17 @@ func (s *Server) take(line []byte) error {
 		rq.entered, rq.behind = make(chan struct{}), s.newest
 		s.newest = rq
 	}
-	s.wg.Add(1)
 	go rq.handle()
 	return nil
 }
 
-// admit puts the request among those in flight.
+// admit puts the request among those in flight. Unless it is one of a batch, leave waits for its handler from now on.
 func (s *Server) admit(rq *request) *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.leaving {
+		return errLeaving
+	}
 	if _, twice := s.inflight[rq.id]; twice {
 		return fieldError(DuplicateRequestID, "request_id", "%q is in flight", rq.id)
 	}
@@ -313,6 +318,7 @@ func (s *Server) admit(rq *request) *Error {
 	rq.ctx, rq.cancel = s.ctx, func(error) {}
 	if rq.op.flags&batched == 0 { // nobody can cancel one of a batch, nor is anything done in its name
 		rq.ctx, rq.cancel = context.WithCancelCause(logctx.With(s.ctx, logctx.Fields{RequestID: rq.id}))
+		s.wg.Add(1)
 	}
 	s.inflight[rq.id] = rq
 	return nil
