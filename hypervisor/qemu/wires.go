@@ -45,7 +45,7 @@ type end struct {
 	listen net.Listener
 	from   func(ctx context.Context, c net.Conn) error // whether it is QEMU that has connected; nil: nobody else can
 	log    *slog.Logger
-	once   sync.Once
+	once   sync.Once // taken, or closed: a file's descriptor is looked at by nobody else meanwhile
 }
 
 // add gives QEMU a file and returns its number there.
@@ -194,15 +194,20 @@ func (w *wires) drive(f *os.File) (drive, error) {
 	return drive{fd: w.add(f)}, nil
 }
 
-// conn is our side, once QEMU has connected, and nobody connects any more then. It is called once, and the connection is the caller's.
-func (e *end) conn(ctx context.Context) (net.Conn, error) {
+// conn is our side, once QEMU has connected, and nobody connects any more then. It is called once, perhaps beside Close, and the
+// connection is the caller's.
+func (e *end) conn(ctx context.Context) (c net.Conn, err error) {
 	if e.file != nil {
-		c, err := net.FileConn(e.file)
-		return c, errors.Join(err, e.Close())
+		err = net.ErrClosed
+		e.once.Do(func() {
+			c, err = net.FileConn(e.file)
+			err = errors.Join(err, e.file.Close())
+		})
+		return c, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = e.Close() })
 	defer stop()
-	c, err := e.listen.Accept()
+	c, err = e.listen.Accept()
 	for err == nil && e.from != nil {
 		why := e.from(ctx, c)
 		if why == nil {
