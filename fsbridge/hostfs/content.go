@@ -2,6 +2,7 @@ package hostfs
 
 import (
 	"errors"
+	"io"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
@@ -26,6 +27,18 @@ func PreadFull(fd int, buf []byte, off int64) (int, error) {
 		n += m
 	}
 	return n, nil
+}
+
+// ReaderAt reads what is open as a descriptor, which stays the caller's. An [os.File] cannot do that: on Windows a descriptor is no handle.
+type ReaderAt int
+
+// ReadAt implements [io.ReaderAt].
+func (fd ReaderAt) ReadAt(b []byte, off int64) (int, error) {
+	n, err := PreadFull(int(fd), b, off)
+	if err == nil && n < len(b) {
+		err = io.EOF
+	}
+	return n, err
 }
 
 // PwriteFull writes all of buf at off.

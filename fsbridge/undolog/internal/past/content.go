@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
@@ -43,8 +42,7 @@ func Content(v *View, path string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	f := os.NewFile(uintptr(fd), "content")
-	defer f.Close()
+	defer hostfs.Close(fd)
 	if err := s.v.write(s.t, fd); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -52,7 +50,7 @@ func Content(v *View, path string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(w, io.NewSectionReader(f, 0, st.Size))
+	_, err = io.Copy(w, io.NewSectionReader(hostfs.ReaderAt(fd), 0, st.Size))
 	return err
 }
 

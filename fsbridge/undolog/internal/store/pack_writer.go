@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/klauspost/compress/zstd"
@@ -350,17 +349,6 @@ func (w *PackWriter) copyData(n *PackNode, fd int, off, end int64) error {
 	return nil
 }
 
-// fdReaderAt reads a descriptor as an io.ReaderAt.
-type fdReaderAt int
-
-func (fd fdReaderAt) ReadAt(b []byte, off int64) (int, error) {
-	n, err := hostfs.PreadFull(int(fd), b, off)
-	if err == nil && n < len(b) {
-		err = io.ErrUnexpectedEOF
-	}
-	return n, err
-}
-
 // OpenPack opens the pack of the step directory behind dirfd. A step without
 // one gives nil and no error; a damaged one an error wrapping [format.ErrDamaged].
 func OpenPack(dirfd int) (*PackReader, error) {
@@ -374,7 +362,7 @@ func OpenPack(dirfd int) (*PackReader, error) {
 	st, err := hostfs.StatFD(fd)
 	if err == nil {
 		var p *PackReader
-		if p, err = newReader(fdReaderAt(fd), st.Size); err == nil {
+		if p, err = newReader(hostfs.ReaderAt(fd), st.Size); err == nil {
 			p.fd = fd
 			return p, nil
 		}
