@@ -69,13 +69,15 @@ extras:
 	gzip -n -9 -c CHANGELOG.md >$(EXTRAS)/changelog.gz
 	$(GO) run ./tests/cmd/distfiles licences $(EXTRAS)/licences
 
-# Guest images for machines without apt, as archives, of the newest packages that Debian's apt has. Where that is not, IMAGES is a directory that has them.
+# Guest images for machines without apt, as archives, of the newest packages that Debian's apt has, and the sources of those packages (170 MB), which
+# belong beside them. Where that is not, IMAGES is a directory that has them.
 IMAGES ?=
 images:
 	rm -rf bin/images
 	for arch in amd64 arm64; do \
 	    $(PROGRAM) guest build --generic --arch $$arch --image-dir bin/images --archive bin/images/guest_$$arch.tar.zst || exit; done
-	cd bin/images && sha256sum guest_*.tar.zst >checksums.txt
+	$(GO) run ./tests/cmd/distfiles sources bin/images
+	cd bin/images && sha256sum guest_*.tar.zst guest_sources.tar >checksums.txt
 
 release: export COMMIT := $(COMMIT)
 release: export DATE := $(DATE)

@@ -111,6 +111,31 @@ func unpack(r io.Reader, arch, out string) (m Manifest, err error) {
 	return m, nil
 }
 
+// ArchiveManifest reads what an archive says that it is; nothing of it is compared.
+func ArchiveManifest(r io.Reader) (m Manifest, err error) {
+	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(window))
+	if err != nil {
+		return m, fmt.Errorf("%w: %w", ErrArchive, err)
+	}
+	defer z.Close()
+	t := tar.NewReader(z)
+	h, err := t.Next()
+	if err == nil && h.Name != manifestFile {
+		err = fmt.Errorf("it begins with %q", h.Name)
+	}
+	var text []byte
+	if err == nil {
+		text, err = readLimited(t, maxManifest)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	if err != nil {
+		return m, fmt.Errorf("%w: %w", ErrArchive, err)
+	}
+	return m, nil
+}
+
 func takeManifest(r io.Reader, arch, file string) (m Manifest, err error) {
 	text, err := readLimited(r, maxManifest)
 	if err == nil {

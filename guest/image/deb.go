@@ -29,7 +29,12 @@ var ErrPackage = errors.New("image: not a usable package")
 // relative and clean. Hard links are given with the content of what they name
 // if that was wanted too.
 func readPackage(r io.Reader, want func(name string) bool, take func(name string, content []byte) error) error {
-	data, err := dataMember(bufio.NewReaderSize(r, 1<<16))
+	return readMember(r, "data.tar", want, take)
+}
+
+// readMember is readPackage for one of the archives in the package.
+func readMember(r io.Reader, member string, want func(name string) bool, take func(name string, content []byte) error) error {
+	data, err := openMember(bufio.NewReaderSize(r, 1<<16), member)
 	if err != nil {
 		return err
 	}
@@ -57,8 +62,49 @@ func readPackage(r io.Reader, want func(name string) bool, take func(name string
 	}
 }
 
-// dataMember finds data.tar.* in the ar archive and decompresses it.
-func dataMember(r *bufio.Reader) (io.ReadCloser, error) {
+// builtFrom are the source packages of what is in a package, as apt-get source takes them: NAME=VERSION. None are those of a package that
+// says nothing about itself.
+func builtFrom(r io.Reader) (sources []string, err error) {
+	fields := map[string]string{}
+	err = readMember(r, "control.tar", func(n string) bool { return n == "control" }, func(_ string, content []byte) error {
+		key := ""
+		for line := range strings.Lines(string(content)) {
+			if k, value, ok := strings.Cut(line, ":"); ok && !strings.HasPrefix(line, " ") {
+				key = strings.ToLower(k)
+				fields[key] = strings.TrimSpace(value)
+			} else {
+				fields[key] += " " + strings.TrimSpace(line)
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, errNoMember) || fields["package"] == "" {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	own := fields["source"]
+	if own == "" {
+		own = fields["package"]
+	}
+	if !strings.Contains(own, "(") {
+		own += " (" + fields["version"] + ")"
+	}
+	// Others' that are in it: a kernel is signed by another source package than the one that it is built of, and busybox has the C library in it.
+	for one := range strings.SplitSeq(strings.Join([]string{own, fields["built-using"], fields["static-built-using"]}, ","), ",") {
+		if name, version, ok := strings.Cut(one, "("); ok {
+			sources = append(sources, strings.TrimSpace(name)+"="+strings.Trim(version, "= )"))
+		}
+	}
+	return sources, nil
+}
+
+// errNoMember is wrapped where a package has no such archive.
+var errNoMember = errors.New("no such archive in it")
+
+// openMember finds an archive like data.tar.* in the ar archive and decompresses it.
+func openMember(r *bufio.Reader, member string) (io.ReadCloser, error) {
 	const magic = "!<arch>\n"
 	head := make([]byte, len(magic))
 	if _, err := io.ReadFull(r, head); err != nil || string(head) != magic {
@@ -67,14 +113,14 @@ func dataMember(r *bufio.Reader) (io.ReadCloser, error) {
 	for {
 		h := make([]byte, 60)
 		if _, err := io.ReadFull(r, h); err != nil {
-			return nil, fmt.Errorf("%w: no data.tar in it", ErrPackage)
+			return nil, fmt.Errorf("%w: %s: %w", ErrPackage, member, errNoMember)
 		}
 		name := strings.TrimRight(string(h[:16]), " /")
 		size, err := strconv.ParseInt(strings.TrimRight(string(h[48:58]), " "), 10, 64)
 		if err != nil || size < 0 || string(h[58:]) != "`\n" {
 			return nil, fmt.Errorf("%w: damaged ar header", ErrPackage)
 		}
-		if suffix, ok := strings.CutPrefix(name, "data.tar"); ok {
+		if suffix, ok := strings.CutPrefix(name, member); ok {
 			return decompress(suffix, io.LimitReader(r, size))
 		}
 		if _, err := io.CopyN(io.Discard, r, size+size%2); err != nil {

@@ -58,7 +58,9 @@ type Manifest struct {
 	Modules []string          `json:"modules"`
 	Applets int               `json:"applets"`
 	Sources map[string]string `json:"sources"` // package file: SHA-256
-	Files   map[string]Sum    `json:"files"`
+	// BuiltFrom are the source packages of what these packages hold, as apt-get source takes them: NAME=VERSION. Who hands the image on owes them.
+	BuiltFrom []string       `json:"built_from,omitempty"`
+	Files     map[string]Sum `json:"files"`
 }
 
 // Generic reports whether the kernel is the distribution's general one: it is not the one that Debian makes for clouds.
@@ -231,7 +233,16 @@ func (b *build) open(ctx context.Context, own, name string) (*os.File, error) {
 		return nil, fmt.Errorf("image: %s: %w", file, err)
 	}
 	b.manifest.Sources[filepath.Base(file)] = hex.EncodeToString(h.Sum(nil))
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
+	_, err = f.Seek(0, io.SeekStart)
+	if err == nil {
+		var from []string
+		from, err = builtFrom(f)
+		b.manifest.BuiltFrom = append(b.manifest.BuiltFrom, from...)
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("image: %s: %w", file, err)
 	}

@@ -340,19 +340,38 @@ func TestLoadOrder(t *testing.T) {
 	}
 }
 
-// deb makes a package of one file.
-func deb(name string, content []byte) []byte {
+// tarOf is an archive of one file.
+func tarOf(name string, content []byte) []byte {
 	var data bytes.Buffer
 	w := tar.NewWriter(&data)
 	_ = w.WriteHeader(&tar.Header{Name: name, Size: int64(len(content)), Mode: 0o644, Typeflag: tar.TypeReg})
 	_, _ = w.Write(content)
 	_ = w.Close()
-	var out bytes.Buffer
-	out.WriteString("!<arch>\n")
-	for _, m := range []struct {
+	return data.Bytes()
+}
+
+// deb makes a package of one file, which says nothing of itself.
+func deb(name string, content []byte) []byte { return debSaying(name, content, "") }
+
+// debSaying is deb with the text of a control file.
+func debSaying(name string, content []byte, control string) []byte {
+	members := []struct {
 		name    string
 		content []byte
-	}{{"debian-binary", []byte("2.0\n")}, {"data.tar", data.Bytes()}} {
+	}{{"debian-binary", []byte("2.0\n")}}
+	if control != "" {
+		members = append(members, struct {
+			name    string
+			content []byte
+		}{"control.tar", tarOf("./control", []byte(control))})
+	}
+	members = append(members, struct {
+		name    string
+		content []byte
+	}{"data.tar", tarOf(name, content)})
+	var out bytes.Buffer
+	out.WriteString("!<arch>\n")
+	for _, m := range members {
 		fmt.Fprintf(&out, "%-16s%-12d%-6d%-6d%-8o%-10d`\n", m.name, 0, 0, 0, 0o644, len(m.content))
 		out.Write(m.content)
 		if len(m.content)%2 == 1 {
@@ -360,6 +379,21 @@ func deb(name string, content []byte) []byte {
 		}
 	}
 	return out.Bytes()
+}
+
+// TestBuiltFrom: what a package is built of is its own source and what others' it has in it.
+func TestBuiltFrom(t *testing.T) {
+	for control, want := range map[string]string{
+		"": "",
+		"Package: a\nVersion: 1:2-3\nDescription: short\n Source: (not)\n": "a=1:2-3",
+		"Package: a\nSource: b\nVersion: 2-3+b1\n":                         "b=2-3+b1",
+		"Package: busybox-static\nSource: busybox (1:1.35.0-4)\nVersion: 1:1.35.0-4+b1\nBuilt-Using: glibc (= 2.36-9),\n libxcrypt (= 1:4.4)\nStatic-Built-Using: c (= 1)\n": "busybox=1:1.35.0-4 glibc=2.36-9 libxcrypt=1:4.4 c=1",
+	} {
+		got, err := builtFrom(bytes.NewReader(debSaying("f", nil, control)))
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%q: %q, %v, expected %q", control, got, err, want)
+		}
+	}
 }
 
 func TestHostileNames(t *testing.T) {
@@ -379,7 +413,9 @@ func TestHostileNames(t *testing.T) {
 func FuzzPackageFile(f *testing.F) {
 	f.Add(deb("./bin/busybox", []byte("busy")))
 	f.Add([]byte("!<arch>\ndata.tar.xz     0           0     0     100644  12        `\n\xfd7zXZ\x00\x00\x00\x00\x00\x00\x00"))
+	f.Add(debSaying("f", nil, "Package: a\nVersion: 1\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		_, _ = builtFrom(bytes.NewReader(b))
 		_ = readPackage(bytes.NewReader(b), func(string) bool { return true }, func(n string, _ []byte) error {
 			if !fs.ValidPath(n) {
 				t.Errorf("name %q", n)

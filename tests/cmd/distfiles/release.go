@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -88,22 +89,35 @@ func writeRelease(dist, images string) error {
 		return err
 	}
 	added := []string{"flake.nix", "sandbox.rb", name}
-	for _, arch := range []string{"amd64", "arm64"} {
-		guest := "sandbox_" + meta.Version + "_guest_" + arch + ".tar.zst"
-		if err := copyFile(filepath.Join(images, "guest_"+arch+".tar.zst"), filepath.Join(dist, guest)); err != nil {
+	if err := checkSources(images); err != nil {
+		return err
+	}
+	guests := []string{sourcesFile}
+	for _, arch := range processors() {
+		guests = append(guests, guestFile(arch))
+	}
+	for _, file := range guests {
+		target := "sandbox_" + meta.Version + "_" + file
+		if err := copyFile(filepath.Join(images, file), filepath.Join(dist, target)); err != nil {
 			return err
 		}
-		added = append(added, guest)
+		added = append(added, target)
 	}
 	return addSums(dist, added...)
 }
 
 func copyFile(source, target string) error {
-	b, err := os.ReadFile(source)
+	in, err := os.Open(source)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(target, b, 0o644)
+	defer in.Close()
+	out, err := os.Create(target)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
 }
 
 // addSums adds files to checksums.txt that GoReleaser has not made.
@@ -114,15 +128,26 @@ func addSums(dist string, names ...string) (err error) {
 	}
 	defer func() { err = errors.Join(err, list.Close()) }()
 	for _, name := range names {
-		b, err := os.ReadFile(filepath.Join(dist, name))
+		sum, err := sumOf(filepath.Join(dist, name))
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(list, "%x  %s\n", sha256.Sum256(b), name); err != nil {
+		if _, err := fmt.Fprintf(list, "%x  %s\n", sum, name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func sumOf(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return h.Sum(nil), err
 }
 
 // documents are the files that the licences want to be beside the program.

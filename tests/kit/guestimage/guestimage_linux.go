@@ -1,8 +1,13 @@
 package guestimage
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"hash/crc32"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -155,4 +160,30 @@ func Program(t testing.TB) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// Archive makes the archive of an image that no machine boots, built from these source packages.
+func Archive(t testing.TB, arch string, builtFrom ...string) []byte {
+	t.Helper()
+	i := image.Image{Dir: t.TempDir(), Manifest: image.Manifest{Arch: arch, BuiltFrom: builtFrom, Files: map[string]image.Sum{}}}
+	write := func(name string, text []byte) {
+		if err := os.WriteFile(filepath.Join(i.Dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"kernel", "base.cpio"} {
+		sum := sha256.Sum256([]byte(name))
+		i.Manifest.Files[name] = image.Sum{Bytes: int64(len(name)), SHA256: hex.EncodeToString(sum[:]), CRC32C: crc32.Checksum([]byte(name), crc32.MakeTable(crc32.Castagnoli))}
+		write(name, []byte(name))
+	}
+	text, err := json.Marshal(i.Manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("manifest.json", text)
+	var out bytes.Buffer
+	if err := i.Pack(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
 }

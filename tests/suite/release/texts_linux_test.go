@@ -16,7 +16,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/codeagent/sandbox/guest/image"
 	"github.com/codeagent/sandbox/tests/kit/drive"
+	"github.com/codeagent/sandbox/tests/kit/guestimage"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
@@ -99,9 +101,16 @@ func newRelease(t *testing.T) release {
 	}
 	tool := filepath.Join(t.TempDir(), "distfiles")
 	run(t, module, nil, "go", "build", "-o", tool, "./tests/cmd/distfiles")
-	images := t.TempDir() // what "make images" makes is tried in guest_fetch.txtar
+	images := t.TempDir() // what "make images" makes is tried in guest_fetch.txtar, and its sources in tests/cmd/distfiles
+	sources := t.TempDir()
+	for _, name := range []string{"linux_6.1-1.dsc", "busybox_1.35.dsc"} {
+		if err := os.WriteFile(filepath.Join(sources, name), []byte(name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, sources, nil, "tar", "-cf", filepath.Join(images, "guest_sources.tar"), ".")
 	for _, arch := range []string{"amd64", "arm64"} {
-		if err := os.WriteFile(filepath.Join(images, "guest_"+arch+".tar.zst"), []byte(arch), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(images, "guest_"+arch+".tar.zst"), guestimage.Archive(t, arch, "linux=6.1-1", "busybox=1:1.35"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -178,13 +187,21 @@ func installed(t *testing.T, prefix string, names ...string) {
 // TestRelease makes the texts and the image of a release and does with each what its users do.
 func TestRelease(t *testing.T) {
 	r := newRelease(t)
-	if out := run(t, r.dist, nil, "sha256sum", "--check", "checksums.txt"); strings.Count(out, ": OK\n") != 7 { // two archives, the image, two texts, two images of the guest
+	if out := run(t, r.dist, nil, "sha256sum", "--check", "checksums.txt"); strings.Count(out, ": OK\n") != 8 { // two archives, the image, two texts, two images of the guest with their sources
 		t.Errorf("checksums: %s", out)
 	}
 	for _, arch := range []string{"amd64", "arm64"} {
-		if b, err := os.ReadFile(filepath.Join(r.dist, "sandbox_"+version+"_guest_"+arch+".tar.zst")); err != nil || string(b) != arch {
-			t.Errorf("the image of the guest for %s: %q, %v", arch, b, err)
+		f, err := os.Open(filepath.Join(r.dist, "sandbox_"+version+"_guest_"+arch+".tar.zst"))
+		if err != nil {
+			t.Fatal(err)
 		}
+		if m, err := image.ArchiveManifest(f); err != nil || m.Arch != arch {
+			t.Errorf("the image of the guest for %s: %+v, %v", arch, m, err)
+		}
+		f.Close()
+	}
+	if out := run(t, r.dist, nil, "tar", "-tf", "sandbox_"+version+"_guest_sources.tar"); !strings.Contains(out, "linux_6.1-1.dsc") {
+		t.Errorf("the sources of the guest's images: %s", out)
 	}
 	url := "https://github.com/codeagent/sandbox/releases/download/v" + version + "/" + r.archive
 	t.Run("formula", func(t *testing.T) { r.formula(t, url) })
