@@ -216,6 +216,26 @@ func TestMoreTime(t *testing.T) {
 	}
 }
 
+// TestPausedHasNoEnd: whoever asks for more time for a sandbox that is paused, or that is paused before its new time has begun, sets no timer, which would end
+// it with all that is in it.
+func TestPausedHasNoEnd(t *testing.T) {
+	r := newRig(t, nil)
+	before := r.clock.Timers()
+	path := "/sandboxes/" + r.create(map[string]any{"timeout": 60}).ID
+	if a := r.call("POST", path+"/pause", nil); a.status != 204 {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	for _, ask := range []struct{ path, body string }{{"/timeout", `{"timeout":1}`}, {"/refreshes", `{"duration":1}`}} {
+		if a := r.call("POST", path+ask.path, ask.body); a.status != 409 {
+			t.Errorf("%s: %d %s", ask.path, a.status, a.body)
+		}
+	}
+	r.s.sandbox(path[len("/sandboxes/"):]).arm() // as one who has asked just before the pause
+	if n := r.clock.Timers(); n != before {
+		t.Errorf("%d timers, and %d before", n, before)
+	}
+}
+
 // TestPauseKept: a sandbox is not paused unless that can be written down. A server that takes it up would end it with its time.
 func TestPauseKept(t *testing.T) {
 	r := newRig(t, nil)

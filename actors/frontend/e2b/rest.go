@@ -262,9 +262,6 @@ func (s *Server) setTimeout(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if now, _, _ := sb.look(); now.Paused {
-		return wire.Fail(http.StatusConflict, "the sandbox %s is paused: connect to it", sb.id)
-	}
 	return noContent(w, sb.lives(life, false))
 }
 

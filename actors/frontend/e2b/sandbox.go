@@ -267,8 +267,11 @@ func (sb *sandbox) lasts(d time.Duration, atLeast bool) func(*metadata) {
 	}
 }
 
-// lives says how long it lives from now on, as in lasts.
+// lives says how long it lives from now on, as in lasts. One that is paused has no end.
 func (sb *sandbox) lives(d time.Duration, atLeast bool) error {
+	if now, _, _ := sb.look(); now.Paused {
+		return wire.Fail(http.StatusConflict, "the sandbox %s is paused: connect to it", sb.id)
+	}
 	err := sb.save(sb.lasts(d, atLeast))
 	if err == nil {
 		sb.arm()
@@ -276,10 +279,13 @@ func (sb *sandbox) lives(d time.Duration, atLeast bool) error {
 	return err
 }
 
-// arm has the sandbox end in time.
+// arm has the sandbox end in time, unless it has been paused meanwhile.
 func (sb *sandbox) arm() {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
+	if sb.meta.Paused {
+		return
+	}
 	if sb.stop != nil {
 		sb.stop()
 	}
