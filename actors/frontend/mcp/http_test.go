@@ -431,3 +431,33 @@ func TestHTTPIdle(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.text)
 	}
 }
+
+// heldClock keeps the functions of its timers, which are due at any moment then, also once they were stopped: as those of a real clock that wait for a lock.
+type heldClock struct {
+	*actortest.FakeClock
+	timers chan func()
+}
+
+func (c heldClock) AfterFunc(d time.Duration, f func()) func() bool {
+	if d == time.Minute {
+		c.timers <- f
+	}
+	return c.FakeClock.AfterFunc(d, f)
+}
+
+// TestHTTPIdleTooLate: a client that asks just as its time is over is served, and stays.
+func TestHTTPIdleTooLate(t *testing.T) {
+	clock := heldClock{actortest.NewFakeClock(), make(chan func(), 100)}
+	x := newSite(t, newFake(t), HTTPOptions{Idle: time.Minute}, func(o *Options) { o.Clock = clock })
+	c := x.dial(keyA)
+	for range 3 {
+		over := actortest.Within(t, "a wait for a request", clock.timers)
+		if a := c.ask("POST", listTools); a.status != 200 {
+			t.Fatalf("%d %s", a.status, a.text)
+		}
+		over()
+	}
+	if a := c.ask("POST", listTools); a.status != 200 {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+}

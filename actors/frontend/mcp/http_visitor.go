@@ -30,6 +30,7 @@ type visitor struct {
 	gone  bool
 	timer func() bool // stops the wait for its next request
 	since time.Time   // when that began
+	rests int         // how often it did
 }
 
 // welcome makes a client of who initializes a session.
@@ -106,7 +107,15 @@ func (v *visitor) rest() {
 		return
 	}
 	v.since = v.h.server.clock.Now()
+	v.rests++
+	now := v.rests
 	v.timer = v.h.server.clock.AfterFunc(v.h.o.Idle, func() {
+		v.mu.Lock()
+		late := v.timer == nil || v.rests != now // it has asked meanwhile
+		v.mu.Unlock()
+		if late {
+			return
+		}
 		v.h.server.log.Info("an MCP client has asked nothing for too long", "transport", "http")
 		go v.end()
 	})

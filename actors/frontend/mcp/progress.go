@@ -23,7 +23,8 @@ const (
 // the result.
 type progress struct {
 	clock api.Clock
-	req   *sdk.CallToolRequest
+	token any
+	tell  func(context.Context, *sdk.ProgressNotificationParams) error
 	begin time.Time
 	ctx   context.Context // ends with stop
 	end   context.CancelFunc
@@ -43,7 +44,11 @@ func newProgress(clock api.Clock, req *sdk.CallToolRequest) *progress {
 	if req.Params.GetProgressToken() == nil {
 		return nil
 	}
-	p := &progress{clock: clock, req: req, begin: clock.Now()}
+	return startProgress(clock, req.Params.GetProgressToken(), req.Session.NotifyProgress)
+}
+
+func startProgress(clock api.Clock, token any, tell func(context.Context, *sdk.ProgressNotificationParams) error) *progress {
+	p := &progress{clock: clock, token: token, tell: tell, begin: clock.Now()}
 	p.ctx, p.end = context.WithCancel(context.Background())
 	p.timer = clock.AfterFunc(progressIdle, p.send)
 	return p
@@ -62,9 +67,8 @@ func (p *progress) Write(b []byte) (int, error) {
 		p.lost += over
 		p.text = append(p.text[:0], p.text[over:]...)
 	}
-	if !p.soon && p.ctx.Err() == nil {
+	if !p.soon && p.ctx.Err() == nil && p.timer() { // else it is over, and send takes the text or sets the next one
 		p.soon = true
-		p.timer()
 		p.timer = p.clock.AfterFunc(progressEvery, p.send)
 	}
 	return len(b), nil
@@ -92,9 +96,7 @@ func (p *progress) send() {
 	if p.ctx.Err() != nil {
 		return // the result is out: nothing may follow
 	}
-	_ = p.req.Session.NotifyProgress(p.ctx, &sdk.ProgressNotificationParams{
-		ProgressToken: p.req.Params.GetProgressToken(), Progress: elapsed, Message: text,
-	}) // a client that is gone cancels the call
+	_ = p.tell(p.ctx, &sdk.ProgressNotificationParams{ProgressToken: p.token, Progress: elapsed, Message: text}) // a client that is gone cancels the call
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ctx.Err() != nil {
