@@ -312,7 +312,6 @@ func TestShortcutConfigured(t *testing.T) {
 				t.Fatal(err)
 			}
 			project, user := filepath.Join(d.dir, "codeagent.toml"), filepath.Join(home, "codeagent.toml")
-			written := time.Now()
 			for file, text := range map[string]string{project: c.project, user: c.user} {
 				if text == "" {
 					continue
@@ -321,6 +320,7 @@ func TestShortcutConfigured(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			written := time.Now()
 			actortest.Eventually(t, "the files are no longer new", func() bool { return time.Since(written) > 200*time.Millisecond })
 			d.live()
 			if c.change != nil {
