@@ -38,7 +38,12 @@ type lab struct {
 
 func newLab(t *testing.T, configure func(*Options)) *lab {
 	t.Helper()
-	host := t.TempDir()
+	return newLabOf(t, t.TempDir(), configure)
+}
+
+// newLabOf is newLab of a folder that is there.
+func newLabOf(t *testing.T, host string, configure func(*Options)) *lab {
+	t.Helper()
 	root, err := hostfs.OpenRoot(host)
 	must(t, err)
 	o := Options{}

@@ -12,7 +12,8 @@
 //
 // A [Machine] is a copy of the prefix, with namespaces of mounts and processes of its own. It sees the bed,
 // its own directory, and the directories that it is given; all of them have the paths that they have
-// on the host, as drive Z:. What runs in it is nobody. The network is the host's. Any number of machines
+// on the host, as drive Z:. In the folder that [junction.Variable] names is a junction that leads out of it. What runs in it is nobody.
+// The network is the host's. Any number of machines
 // run at once. A machine starts within half a second, and a program in it within a tenth.
 //
 // Process 1 of a machine reads a pipe whose other end the caller's process has. So, however the caller ends, the kernel

@@ -17,11 +17,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/tests/kit/junction"
 	"github.com/codeagent/sandbox/tests/kit/wine/outside"
 )
 
 // nobody is who runs programs.
 const nobody = 65534
+
+// junctions is a folder of each machine, with a junction in it that leads out of it. Wine makes none; but it takes for one what is mounted in Linux.
+const junctions = "/junctions"
 
 // Options of a machine.
 type Options struct {
@@ -176,6 +180,9 @@ func (m *Machine) mount(b *Bed, o Options) error {
 	if err := os.Chmod(filepath.Join(root, "tmp"), 0o1777); err != nil {
 		return err
 	}
+	if err := mountAway(filepath.Join(root, junctions)); err != nil {
+		return err
+	}
 	fonts := []byte("<!DOCTYPE fontconfig SYSTEM \"fonts.dtd\">\n<fontconfig><cachedir>/tmp/fonts</cachedir></fontconfig>\n") // without it there is a complaint on standard error
 	if err := os.WriteFile(filepath.Join(root, "etc/fonts/fonts.conf"), fonts, 0o644); err != nil {
 		return err
@@ -198,6 +205,19 @@ func (m *Machine) mount(b *Bed, o Options) error {
 		err = errors.Join(err, m.bind(dir, dir, flags))
 	}
 	return err
+}
+
+// mountAway makes a folder that anybody may change, with a mount in it.
+func mountAway(folder string) error {
+	away := filepath.Join(folder, junction.Name)
+	err := errors.Join(os.MkdirAll(away, 0o755), os.Chmod(folder, 0o777))
+	if err == nil {
+		err = unix.Mount("tmpfs", away, "tmpfs", unix.MS_NOSUID, "mode=777,size=1m")
+	}
+	if err != nil {
+		return fmt.Errorf("the folder with a junction: %w", err)
+	}
+	return nil
 }
 
 // bind makes what is at from on the host appear in the machine at to.
@@ -250,6 +270,7 @@ func (m *Machine) command(ctx context.Context, line ...string) *Cmd {
 	cmd.Env = []string{
 		"HOME=/", "USER=sandbox", "LC_ALL=C.UTF-8", // or there are no names of files beyond ASCII
 		"PATH=/usr/lib/wine", "WINEPREFIX=" + m.prefix(), "WINESERVER=" + server, "WINEDEBUG=-all",
+		junction.Variable + `=Z:` + strings.ReplaceAll(junctions, "/", `\`),
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Chroot:     m.root(),
