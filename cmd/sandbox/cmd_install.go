@@ -156,7 +156,7 @@ func (a *app) uninstall(r registration) error {
 		return err
 	}
 	all := r.both || !r.mcp && !r.shell
-	want := agents.Want{Name: r.name, MCP: r.mcp || all, Shell: r.shell || all && c.NoShell == "", Force: r.force}
+	want := agents.Want{Name: r.name, MCP: r.mcp || all, Shell: r.shell || all && c.NoShell(places) == "", Force: r.force}
 	if want.Server.Command, err = ownPath(); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 )
 
@@ -25,8 +26,9 @@ type Client struct {
 	Workspace string
 	// Homeless clients have no folder open: working folders must be named.
 	Homeless bool
-	// NoShell says why nothing routes the client's shell tool; empty if something does.
-	NoShell string
+	// noShell says why nothing routes the client's shell tool; empty if something does. bash: its shell is bash on Windows, too.
+	noShell string
+	bash    bool
 	// Afterwards is what the user has to do before a hook runs; empty: nothing.
 	Afterwards string
 
@@ -63,6 +65,8 @@ const (
 // Places are the directories that clients' files are in.
 type Places struct {
 	Home, Config, Project string
+	// Windows: these are on Windows.
+	Windows bool
 	// Codex is the directory of Codex, XDG that for programs that go by
 	// XDG_CONFIG_HOME on every system.
 	Codex, XDG string
@@ -77,6 +81,7 @@ func ClientsHere() (p Places, err error) {
 	if p.Config, err = os.UserConfigDir(); err != nil {
 		return p, err
 	}
+	p.Windows = runtime.GOOS == "windows"
 	if p.Codex = os.Getenv("CODEX_HOME"); !filepath.IsAbs(p.Codex) {
 		p.Codex = filepath.Join(p.Home, ".codex")
 	}
@@ -85,6 +90,14 @@ func ClientsHere() (p Places, err error) {
 	}
 	p.Project, err = os.Getwd()
 	return p, err
+}
+
+// NoShell says why nothing routes the client's shell tool there; empty if something does.
+func (c Client) NoShell(p Places) string {
+	if c.noShell == "" && p.Windows && !c.bash {
+		return "on Windows its shell may be PowerShell or cmd, which do not read the command lines of our hook; use --mcp"
+	}
+	return c.noShell
 }
 
 // either is a file for each scope; the user's is absolute, the project's below it.
@@ -117,7 +130,7 @@ func inXDG(words ...string) func(Places) string {
 func AllClients() []Client {
 	return []Client{
 		{
-			Name: "claude-code", Title: "Claude Code",
+			Name: "claude-code", Title: "Claude Code", bash: true,
 			programs: []string{"claude"}, settings: inHome(".claude"),
 			servers: servers{either(inHome(".claude.json"), ".mcp.json"), "mcpServers", typed, []string{"${"}},
 			hook:    hook{either(inHome(".claude", "settings.json"), ".claude", "settings.json"), grouped, "PreToolUse", "Bash"},
@@ -126,7 +139,7 @@ func AllClients() []Client {
 		{
 			Name: "claude-desktop", Title: "Claude Desktop", Homeless: true,
 			programs: []string{"claude-desktop"}, settings: inConfig("Claude"),
-			NoShell: "it has no shell tool; use --mcp",
+			noShell: "it has no shell tool; use --mcp",
 			servers: servers{func(p Places, s Scope) (string, error) {
 				if s == Project {
 					return "", errors.New("there are no projects in Claude Desktop: use --scope user")

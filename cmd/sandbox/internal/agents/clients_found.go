@@ -44,8 +44,8 @@ func LookClients(p Places, s Scope, name, program string) []FoundClients {
 		want := Want{Name: name, Server: Server{Command: program}, Hook: program}
 		server, err := c.server(p, s, name, want.Server, false)
 		f.MCP = integration(server, within(p, s), err)
-		if c.NoShell != "" {
-			err = errors.New(c.NoShell)
+		if why := c.NoShell(p); why != "" {
+			err = errors.New(why)
 		} else {
 			server, err = c.hookPart(p, s, want)
 		}

@@ -53,8 +53,8 @@ func (c Client) Parts(p Places, s Scope, w Want) ([]Part, error) {
 		parts = append(parts, part)
 	}
 	if w.Shell {
-		if c.NoShell != "" {
-			return nil, fmt.Errorf("nothing routes the shell of %s: %s", c.Title, c.NoShell)
+		if why := c.NoShell(p); why != "" {
+			return nil, fmt.Errorf("nothing routes the shell of %s: %s", c.Title, why)
 		}
 		for _, make := range []func(Places, Scope, Want) (Part, error){c.hookPart, c.undoPart} {
 			part, err := make(p, s, w)

@@ -2,14 +2,18 @@ package agents
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/pelletier/go-toml/v2"
 	"pgregory.net/rapid"
+
+	"github.com/codeagent/sandbox/actors/api"
 )
 
 // wanted is everything, for one client.
@@ -23,7 +27,7 @@ func wanted(t *testing.T, c Client) Want {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Want{Name: "sandbox", Server: s, MCP: true, Shell: c.NoShell == "", Hook: "/usr/bin/sandbox hook " + c.Name}
+	return Want{Name: "sandbox", Server: s, MCP: true, Shell: c.NoShell(Places{}) == "", Hook: "/usr/bin/sandbox hook " + c.Name}
 }
 
 // TestPartsComeAndGo: what install makes where nothing was is gone after uninstall, and a
@@ -219,4 +223,64 @@ func FuzzTable(f *testing.F) {
 			t.Fatal("the source was changed")
 		}
 	})
+}
+
+// TestPathsOfWindows: a path with backslashes and spaces is what the client reads again, and what uninstall finds.
+func TestPathsOfWindows(t *testing.T) {
+	const program = `C:\Program Files\new tools\sandbox.exe`
+	dir := t.TempDir()
+	p := Places{Windows: true, Home: dir, Config: filepath.Join(dir, "AppData"), Codex: filepath.Join(dir, ".codex"), XDG: filepath.Join(dir, ".config")}
+	for _, c := range AllClients() {
+		w := Want{Name: "sandbox", MCP: true, Shell: c.NoShell(p) == "", Hook: api.ShellQuote(program, "hook", c.Name)}
+		var err error
+		if w.Server, err = c.Entry(program, []string{"serve", "--working-dir", `\\server\new share\x`}); err != nil {
+			t.Fatal(err)
+		}
+		if w.Shell != (c.Name == "claude-code") {
+			t.Errorf("%s: its shell %t", c.Name, w.Shell)
+		}
+		parts, err := c.Parts(p, User, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range parts[:min(2, len(parts))] { // the third is text
+			text, err := part.Snippet()
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := part.add(text)
+			if err != nil || !bytes.Equal(again, text) {
+				t.Errorf("%s: not found again: %v\n%s", part.File, err, again)
+			}
+			var have any
+			if filepath.Ext(part.File) == ".toml" {
+				err = toml.Unmarshal(text, &have)
+			} else {
+				err = json.Unmarshal(text, &have)
+			}
+			if want := map[bool]string{true: w.Hook, false: program}[part.What == "the hook"]; err != nil || !has(have, want) {
+				t.Errorf("%s lacks %q: %v\n%s", part.File, want, err, text)
+			}
+			if left, err := part.remove(text); err != nil || bytes.Contains(left, []byte("sandbox.exe")) {
+				t.Errorf("%s: %v\n%s", part.File, err, left)
+			}
+		}
+	}
+}
+
+// has tells whether a string is one of a document's values.
+func has(doc any, s string) bool {
+	switch v := doc.(type) {
+	case string:
+		return v == s
+	case []any:
+		return slices.ContainsFunc(v, func(x any) bool { return has(x, s) })
+	case map[string]any:
+		for _, x := range v {
+			if has(x, s) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -202,7 +202,7 @@ func safeguardKeys() []Key {
 		},
 		{
 			Name: "notifications.desktop", Enum: []string{"auto", "off"},
-			Doc: "auto tells the desktop, with notify-send, that something waits for a decision, if there are both; off does not",
+			Doc: "auto tells the desktop, with notify-send (macOS: osascript, Windows: PowerShell), that something waits for a decision, if there are both; off does not",
 		},
 	}
 }

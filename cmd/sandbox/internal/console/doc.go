@@ -4,7 +4,7 @@
 // # The terminal
 //
 // This part joins the user's terminal with the pseudo-terminal of a command
-// ([Relay]), and asks questions on a terminal ([Relay.Ask], [PromptOn]).
+// ([Relay]), and asks questions on a terminal ([Relay.Ask], [PromptTerminal]).
 //
 // While a relay runs, the user's terminal is raw: every key goes to the command,
 // Ctrl-C and Ctrl-Z too. [Relay.Stop] gives it back as it was, and must be called

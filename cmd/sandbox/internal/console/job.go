@@ -84,7 +84,7 @@ func (j *Job) TTY() *hypervisor.TTY {
 	}
 	rows, cols := j.term.Size()
 	tty := &hypervisor.TTY{Rows: rows, Cols: cols, Term: os.Getenv("TERM"), Of: j.term.Of()}
-	if j.whole() { // else its keys are signals for us, too
+	if follows && j.whole() { // else its keys are signals for us, too
 		j.term.Returned = j.goOn
 		tty.Stopped = func(int) { j.commandStopped() }
 	}
@@ -113,7 +113,7 @@ func (j *Job) Started(_ undolog.StepID, p hypervisor.Process) {
 	early, stopped := j.early, j.halted
 	j.mu.Unlock()
 	if early != 0 {
-		j.forward(early)
+		j.forward(commandSignal(early))
 	}
 	if j.term == nil {
 		return
@@ -144,7 +144,7 @@ func (j *Job) goOn() {
 	}
 }
 
-// cont is the signal CONT, which only Linux sends here.
+// cont is the signal CONT as commands have it.
 const cont = 18
 
 // Ended tells that the command has ended and that something else is waited for: a
@@ -370,7 +370,7 @@ func (j *Job) ask(ctx context.Context, p api.Pending) (a PromptAnswer, answered 
 		return PromptAnswer{}, false
 	}
 	defer tty.Close()
-	return PromptOn(tty, q, gone)
+	return tty.Ask(q, gone)
 }
 
 // merged is a channel that is closed when ctx ends or c is closed.

@@ -1,3 +1,5 @@
+//go:build linux && !portable
+
 package console
 
 import (
@@ -6,6 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 )
+
+// follows: a job stops with its command.
+const follows = true
 
 // follow does, when the command has stopped, what a job does at Ctrl-Z: the terminal is the shell's again, and the whole group
 // of processes that it has started stops. It returns when this process goes on, which is at once if nobody would continue it.
@@ -54,7 +59,7 @@ func (j *Job) continued() {
 	case j.whole():
 		j.goOn()
 	case j.running() != nil:
-		j.forward(int(unix.SIGCONT))
+		j.forward(cont)
 	}
 }
 

@@ -1,3 +1,5 @@
+//go:build linux && !portable
+
 package console
 
 import (
@@ -108,9 +110,6 @@ func (t *Relay) mayRead() bool {
 	now, err := unix.IoctlGetTermios(int(t.in.Fd()), unix.TCGETS)
 	return err == nil && now.Lflag&unix.ICANON != 0
 }
-
-// endOfFile is what is typed for an end of file.
-const endOfFile = 4
 
 // fromLine passes on what was typed: a line, or the part of one that Ctrl-D ended.
 func (t *Relay) fromLine(buf []byte, n int, err error) {

@@ -1,3 +1,5 @@
+//go:build linux && !portable
+
 package console
 
 import (
@@ -10,15 +12,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/codeagent/sandbox/hypervisor"
-)
-
-// drainQuiet is how long the pseudo-terminal must be silent after the command's
-// end if something still holds it open, and drainMost how long that may take.
-const (
-	drainQuiet = 30 * time.Millisecond
-	drainMost  = time.Second
-	// awayTick is how often a job in the background looks whether it still is.
-	awayTick = 100 * time.Millisecond
 )
 
 // Relay connects the user's terminal with the command's pseudo-terminal.
@@ -90,12 +83,7 @@ func (t *Relay) Size() (rows, cols uint16) {
 
 // Foreground reports whether we may read and change the terminal without being
 // stopped for it.
-func (t *Relay) Foreground() bool { return inForeground(int(t.out.Fd())) }
-
-func inForeground(fd int) bool {
-	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
-	return err == nil && group == unix.Getpgrp()
-}
+func (t *Relay) Foreground() bool { return inForeground(t.out) }
 
 // Start begins to move bytes. The process keeps its own descriptor.
 func (t *Relay) Start(p hypervisor.Process) error {
@@ -239,7 +227,7 @@ func (t *Relay) Ask(q PromptQuestion, gone <-chan struct{}) (a PromptAnswer, ans
 	}
 	result := make(chan given, 1)
 	t.do(func() {
-		a, answered := prompt(int(t.in.Fd()), t.out, q, gone)
+		a, answered := prompt(descriptorKeys(t.in.Fd()), t.out, q, gone)
 		t.redraw()
 		result <- given{a, answered}
 	})

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"os"
+	"runtime"
 
 	"github.com/codeagent/sandbox/actors/api"
 )
@@ -10,7 +11,7 @@ import (
 func (l *Launcher) Notify(s api.Live, cfg api.Config) { WatchToNotify(s, l.notifications(cfg)) }
 
 func (l *Launcher) notifications(cfg api.Config) NotifyOptions {
-	return NotifyOptions{Mode: l.Conf.Notifications.Desktop, Getenv: os.Getenv, Writable: writable(cfg), Logger: l.Log}
+	return NotifyOptions{System: runtime.GOOS, Mode: l.Conf.Notifications.Desktop, Getenv: os.Getenv, Writable: writable(cfg), Logger: l.Log}
 }
 
 // writable are the directories in which programs inside can write: nothing in them is started outside.

@@ -42,7 +42,7 @@ func desktop(t *testing.T, script string) (dir, out string) {
 
 func watched(t *testing.T, mode string, env map[string]string, writable ...string) *session {
 	s := &session{done: make(chan struct{}), gone: make(chan struct{})}
-	WatchToNotify(s, NotifyOptions{Mode: mode, Getenv: func(k string) string { return cmp.Or(env[k], map[string]string{"PATH": os.Getenv("PATH")}[k]) }, Writable: writable, Logger: slog.New(slog.DiscardHandler)})
+	WatchToNotify(s, NotifyOptions{System: "linux", Mode: mode, Getenv: func(k string) string { return cmp.Or(env[k], map[string]string{"PATH": os.Getenv("PATH")}[k]) }, Writable: writable, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() {
 		close(s.done)
 		if s.hear != nil {

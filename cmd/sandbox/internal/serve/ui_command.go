@@ -86,21 +86,32 @@ var errNoDesktop = errors.New("there is no desktop here")
 // show opens an address in the user's browser. The token must not stand on a command line that other
 // users can read, but browsers take it in no other way: it is there for a moment.
 func show(ctx context.Context, address string) error {
-	name, args := "xdg-open", []string{address}
-	switch runtime.GOOS {
-	case "darwin":
-		name = "open"
-	case "windows":
-		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", address}
-	default:
-		if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
-			return errNoDesktop
-		}
+	line, err := opener(runtime.GOOS, os.Getenv, address)
+	if err != nil {
+		return err
 	}
-	cmd := exec.CommandContext(ctx, name, args...)
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	go func() { _ = cmd.Wait() }()
 	return nil
+}
+
+// opener is the command that opens an address: on macOS and Windows the system's own, wherever PATH leads. No shell reads it.
+func opener(system string, getenv func(string) string, address string) (line []string, err error) {
+	switch system {
+	case "darwin":
+		return []string{"/usr/bin/open", address}, nil
+	case "windows":
+		root := getenv("SystemRoot")
+		if root == "" {
+			return nil, errNoDesktop
+		}
+		return []string{root + `\System32\rundll32.exe`, "url.dll,FileProtocolHandler", address}, nil
+	}
+	if getenv("DISPLAY") == "" && getenv("WAYLAND_DISPLAY") == "" {
+		return nil, errNoDesktop
+	}
+	return []string{"xdg-open", address}, nil
 }

@@ -1,10 +1,10 @@
+//go:build unix
+
 package console
 
 import (
 	"errors"
 	"os"
-
-	"golang.org/x/sys/unix"
 )
 
 // IsPipe tells whether somebody may wait for the end of f: it is a pipe or a socket.
@@ -23,7 +23,7 @@ func GiveUpPipes(files ...*os.File) (err error) {
 	defer null.Close()
 	for _, f := range files {
 		if IsPipe(f) {
-			err = errors.Join(err, unix.Dup3(int(null.Fd()), int(f.Fd()), 0))
+			err = errors.Join(err, replace(int(null.Fd()), int(f.Fd())))
 		}
 	}
 	return err

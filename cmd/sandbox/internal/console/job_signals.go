@@ -2,20 +2,9 @@ package console
 
 import (
 	"context"
-	"os"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
-
-// handled are handled while a command runs. PIPE is among them so that a
-// closed stderr does not end the session in the middle; a handler, unlike
-// ignoring it, is not inherited by the command.
-var handled = []os.Signal{
-	unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE,
-	unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT, unix.SIGUSR1, unix.SIGUSR2,
-}
 
 // HandleSignals passes on what is meant for the command and cancels the run on
 // what is meant for the sandbox:
@@ -26,6 +15,9 @@ var handled = []os.Signal{
 //     arrives here only without a pseudo-terminal; with one it is a byte.)
 //   - TSTP: the command is stopped, then we; CONT undoes both. With a
 //     pseudo-terminal it is the command that has stopped first.
+//
+// On Windows Ctrl-C and Ctrl-Break come as INT, and the end of the console, of the user's session or of the system, which leave 5 s, as TERM: that is
+// what HUP is elsewhere.
 func (j *Job) HandleSignals(cancel context.CancelFunc) {
 	for {
 		select {
@@ -38,31 +30,6 @@ func (j *Job) HandleSignals(cancel context.CancelFunc) {
 			sig, _ := s.(syscall.Signal)
 			j.handle(sig, cancel)
 		}
-	}
-}
-
-func (j *Job) handle(sig syscall.Signal, cancel context.CancelFunc) {
-	switch sig {
-	case unix.SIGPIPE:
-	case unix.SIGWINCH:
-		if j.term != nil {
-			j.term.Resize()
-		}
-	case unix.SIGTSTP:
-		j.suspend()
-	case unix.SIGCONT:
-		j.continued()
-	case unix.SIGHUP:
-		j.end(int(sig), cancel)
-	case unix.SIGTERM:
-		j.terms++
-		if j.whole() || j.terms > 1 {
-			j.end(int(sig), cancel)
-			return
-		}
-		j.pass(int(sig), cancel)
-	default:
-		j.pass(int(sig), cancel)
 	}
 }
 
@@ -95,7 +62,7 @@ func (j *Job) pass(sig int, cancel context.CancelFunc) {
 		j.end(sig, cancel)
 		return
 	}
-	j.forward(sig)
+	j.forward(commandSignal(sig))
 }
 
 // end cancels the run because of a signal.
@@ -106,17 +73,4 @@ func (j *Job) end(sig int, cancel context.CancelFunc) {
 	}
 	j.mu.Unlock()
 	cancel()
-}
-
-// suspend stops the command and this process, as the shell expects it after
-// Ctrl-Z. What follows SIGCONT is up to that signal: this thread may run on for
-// a moment before it stops.
-func (j *Job) suspend() {
-	if j.term != nil {
-		j.term.Leave()
-	}
-	if !j.whole() && j.running() != nil {
-		j.forward(int(unix.SIGSTOP))
-	}
-	_ = unix.Kill(os.Getpid(), unix.SIGSTOP) // cannot fail for ourselves
 }

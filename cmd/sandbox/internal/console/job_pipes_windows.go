@@ -1,5 +1,3 @@
-//go:build !linux
-
 package console
 
 import "os"
@@ -7,5 +5,5 @@ import "os"
 // IsPipe tells whether somebody may wait for the end of f.
 func IsPipe(*os.File) bool { return false }
 
-// GiveUpPipes has nothing to do where no session outlives its command.
+// GiveUpPipes has nothing to do: no command of another process joins a session, which so ends with its own command.
 func GiveUpPipes(...*os.File) error { return nil }

@@ -6,9 +6,6 @@ import (
 	"os"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
-	"golang.org/x/term"
 )
 
 // promptTick is how often a prompt looks whether the decision came from
@@ -17,37 +14,47 @@ const promptTick = 100 * time.Millisecond
 
 var errNoPrompt = errors.New("no terminal to ask on")
 
-// OpenPrompt opens the terminal that this process belongs to, if it
-// may read from it.
-func OpenPrompt() (*os.File, error) {
-	f, err := os.OpenFile("/dev/tty", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		return nil, errNoPrompt
-	}
-	if !inForeground(int(f.Fd())) {
-		f.Close()
-		return nil, errNoPrompt
-	}
-	return f, nil
+// keys are what is typed on a raw terminal.
+type keys interface {
+	// next waits for a byte, for promptTick at most. A terminal that is gone has Ctrl-D.
+	next() (byte, bool)
+	// flush drops what was typed and not read.
+	flush()
 }
 
-// PromptOn asks on a terminal in any mode and leaves it in that mode.
-func PromptOn(tty *os.File, q PromptQuestion, gone <-chan struct{}) (a PromptAnswer, answered bool) {
-	saved, err := term.MakeRaw(int(tty.Fd()))
+// PromptTerminal is a terminal to ask on: on Windows its screen is another file than its keyboard.
+type PromptTerminal struct{ in, out *os.File }
+
+// Close closes it.
+func (p PromptTerminal) Close() error {
+	if p.out == p.in {
+		return p.in.Close()
+	}
+	return errors.Join(p.in.Close(), p.out.Close())
+}
+
+// Ask asks on the terminal in any mode and leaves it in that mode.
+func (p PromptTerminal) Ask(q PromptQuestion, gone <-chan struct{}) (a PromptAnswer, answered bool) {
+	k, done, err := keysOf(p.in)
 	if err != nil {
 		return PromptAnswer{}, false
 	}
-	defer func() { _ = term.Restore(int(tty.Fd()), saved) }()
-	return prompt(int(tty.Fd()), tty, q, gone)
+	defer done()
+	restore, err := raw(p.in, p.out)
+	if err != nil {
+		return PromptAnswer{}, false
+	}
+	defer restore()
+	return prompt(k, p.out, q, gone)
 }
 
 // prompt asks on a raw terminal and waits for a line: what [PromptQuestion.answer] takes for
 // a yes allows, anything else, Ctrl-C and Ctrl-D refuse. What was typed before the question
 // does not answer it. answered is false when gone was closed or the deadline
 // passed first.
-func prompt(fd int, out io.Writer, q PromptQuestion, gone <-chan struct{}) (a PromptAnswer, answered bool) {
+func prompt(k keys, out io.Writer, q PromptQuestion, gone <-chan struct{}) (a PromptAnswer, answered bool) {
 	say := func(s string) { _, _ = io.WriteString(out, strings.ReplaceAll(s, "\n", "\r\n")) }
-	_ = unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH)
+	k.flush()
 	say("\n\x1b[1msandbox:\x1b[0m " + q.Text + "\nAllow? (refused in " + Took(time.Until(q.Deadline).Round(time.Second)) + ") " + q.choices() + "[y/N] ")
 	var line []byte
 	for {
@@ -61,7 +68,7 @@ func prompt(fd int, out io.Writer, q PromptQuestion, gone <-chan struct{}) (a Pr
 			say("\nsandbox: no answer, refused\n")
 			return PromptAnswer{}, false
 		}
-		c, ok := readKey(fd)
+		c, ok := k.next()
 		if !ok {
 			continue
 		}
@@ -69,7 +76,7 @@ func prompt(fd int, out io.Writer, q PromptQuestion, gone <-chan struct{}) (a Pr
 		case c == '\r' || c == '\n':
 			say("\n")
 			return q.answer(string(line)), true
-		case c == 3 || c == 4: // Ctrl-C, Ctrl-D
+		case c == 3 || c == endOfFile: // Ctrl-C, Ctrl-D
 			say("\n")
 			return PromptAnswer{}, true
 		case c == 127 || c == 8:
@@ -82,19 +89,4 @@ func prompt(fd int, out io.Writer, q PromptQuestion, gone <-chan struct{}) (a Pr
 			say(string(rune(c)))
 		}
 	}
-}
-
-// readKey waits a moment for a byte.
-func readKey(fd int) (byte, bool) {
-	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	if n, err := unix.Poll(fds, int(promptTick.Milliseconds())); n <= 0 || err != nil {
-		return 0, false
-	}
-	var c [1]byte
-	if n, err := unix.Read(fd, c[:]); n == 0 && err == nil {
-		return 4, true // the terminal is gone
-	} else if n != 1 {
-		return 0, false
-	}
-	return c[0], true
 }

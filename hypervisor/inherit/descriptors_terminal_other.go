@@ -1,6 +1,0 @@
-//go:build !unix
-
-package inherit
-
-// HasTerminal says no.
-func HasTerminal() bool { return false }
