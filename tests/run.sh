@@ -343,7 +343,7 @@ faults() {
     names=$(grep -hoE '^func Test[A-Za-z0-9_]+' $faulty | sed 's/^func //' | sort -u | paste -sd'|')
     gotests faults "$faulty_packages" -vet=off -tags faults -run "^($names|$damages)\$"
 }
-# A half of the bridge's tests and a part of the log's, by no call that macOS lacks (package posix says how). Left out is what cannot be had
+# The terminal's tests, a half of the bridge's and a part of the log's, by no call that macOS lacks (package posix says how). Left out is what cannot be had
 # so: the mediated bridge, files that never had a name, files of other users, setuid where nobody tells who can write, shared extents.
 portable() {
     local lacking='^TestMBGrant|^Test(Content|CreateAs|ModeBitsComeBack|U7SharedExtents)$|^TestUI$/^(O_TMPFILE|special_files)|^TestMutations$/^bridge_and_log$/^(O_TMPFILE|a_write_clears)'
@@ -351,6 +351,7 @@ portable() {
     [ "$TEST_SAMPLE" = all ] || part="^Test(UI|U$((TEST_SAMPLE % 9 + 1))[A-Z].*)\$"
     gotests portable "./fsbridge/hostfs/... ./fsbridge/vfs ./fsbridge/ninep" -vet=off -tags portable -p "$half" \
         -skip "$lacking|$(left_out "$(printf '%s\n' fsbridge/{hostfs,hostfs/posix,vfs,ninep})")"
+    gotests portable ./cmd/sandbox/internal/console -vet=off -tags portable
     gotests portable ./fsbridge/undolog/... -vet=off -tags portable -p "$half" -run "$part" -skip "$lacking"
     TEST_SAMPLE=all gotests portable ./tests/suite/posix -vet=off -tags portable -run '^TestMutations$/^bridge' -skip "$lacking"
 }

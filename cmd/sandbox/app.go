@@ -71,6 +71,7 @@ func execute(ctx context.Context, args []string, stdin, stdout, stderr *os.File)
 	// very many files needs more at once.
 	debug.SetGCPercent(200)
 	memory.Limit(110 << 20)
+	defer console.UseEscapes(stdout, stderr)()
 
 	a := &app{out: console.NewOutput(stdout), stdin: stdin, stdout: stdout, stderr: stderr, umask: hostfs.ClearUmask(), places: config.Places(), asked: shortcut.Taken()}
 	if shortcut.Alone() {

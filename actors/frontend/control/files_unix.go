@@ -10,6 +10,9 @@ import (
 	"syscall"
 )
 
+// JoinPossible is an error that says why no command of this process can join the session of another one; nil if one can.
+func JoinPossible() error { return nil }
+
 // fileReader reads a connection and keeps the descriptors that come with its lines
 // until a line claims them. It belongs to one goroutine.
 type fileReader struct {

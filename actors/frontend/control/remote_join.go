@@ -80,6 +80,9 @@ func (c *SessionClient) Offers(ctx context.Context, w api.Wants) error {
 
 // Join implements [api.Joined].
 func (c *SessionClient) Join(ctx context.Context, r api.JoinRequest) (api.RunResult, error) {
+	if err := JoinPossible(); err != nil {
+		return api.RunResult{}, fmt.Errorf("%w: %w; end the session with 'sandbox stop', or wait for its end", api.ErrNotGiven, err)
+	}
 	p := runParams{
 		Argv: r.Run.Argv, Env: r.Run.Env, Dir: r.Run.Dir, Timeout: r.Run.Timeout,
 		Wants: r.Wants, Further: hypervisor.Numbers(r.Run.Further), Ignored: r.Run.Ignored, Asks: r.Run.Asks,

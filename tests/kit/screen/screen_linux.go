@@ -72,6 +72,12 @@ func SetSize(master *os.File, rows, cols uint16) error {
 // On starts cmd on a new terminal, in a session of its own.
 func On(t testing.TB, cmd *exec.Cmd) *Screen {
 	t.Helper()
+	return OnStarted(t, cmd, cmd.Start)
+}
+
+// OnStarted is On for a command that start starts.
+func OnStarted(t testing.TB, cmd *exec.Cmd, start func() error) *Screen {
+	t.Helper()
 	master, slave, err := OpenPTY()
 	if err != nil {
 		t.Fatal(err)
@@ -79,13 +85,16 @@ func On(t testing.TB, cmd *exec.Cmd) *Screen {
 	s := &Screen{t: t, master: master, slave: slave, Cmd: cmd}
 	s.more = sync.NewCond(&s.mu)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setctty = true, true
 	// A program on a terminal begins with the default signals, also if this one was started with some ignored (nohup):
 	// what is heard is the default after an exec.
 	heard := make(chan os.Signal, 1)
 	signal.Notify(heard, syscall.SIGHUP, syscall.SIGINT)
 	defer signal.Stop(heard)
-	if err := cmd.Start(); err != nil {
+	if err := start(); err != nil {
 		t.Fatal(err)
 	}
 	go s.read()

@@ -11,7 +11,13 @@ import (
 	"github.com/codeagent/sandbox/tests/kit/wine"
 )
 
-// TestConsole runs the tests of the console that need one on a terminal: wine makes it the program's console.
+// onConsole are the tests of the console that need one, and those of what it tells.
+var onConsole = []string{
+	"TestConsoleBreak", "TestConsoleCtrlC", "TestConsoleEvents", "TestConsoleEventsAfterTheJob",
+	"TestConsoleIsRawInsideAndRestored", "TestConsoleOfAnotherSize", "TestEarlySignal", "TestTypedKeys",
+}
+
+// TestConsole runs them on a terminal: wine makes it the program's console.
 func TestConsole(t *testing.T) {
 	wine.New(t, wine.Options{}) // the bed is made here, or the reason is told why there is none
 	root, err := filepath.Abs("../../..")
@@ -32,17 +38,30 @@ func TestConsole(t *testing.T) {
 			t.Fatalf("go %s: %v: %s", strings.Join(args, " "), err, out)
 		}
 	}
-	cmd := exec.Command(launcher, "-limit", limit.String(), program, "-test.v", "-test.run=Console|TypedKeys")
-	cmd.Env = append(os.Environ(), "TERM=xterm")
-	s := screen.On(t, cmd)
+	s := screen.On(t, exec.Command(launcher, "-limit", limit.String(), program, "-test.v", "-test.run=^("+strings.Join(onConsole, "|")+")$"))
 	code := s.Wait()
 	text := s.Text()
-	for _, test := range []string{"TestConsoleIsRawInsideAndRestored", "TestConsoleOfAnotherSize", "TestTypedKeys"} {
-		if !strings.Contains(text, "--- PASS: "+test) {
+	for _, test := range onConsole {
+		if !strings.Contains(text, "--- PASS: "+test+" ") {
 			t.Errorf("%s did not pass", test)
 		}
 	}
 	if code != 0 || t.Failed() {
 		t.Errorf("exit %d\n%s", code, text)
+	}
+}
+
+// onConsole runs a command on a console: that is its terminal, with its keys and its size.
+func (w *windows) onConsole() {
+	w.t.Helper()
+	cmd := w.command(w.t.Context(), "run", "--", "sh", "-c", `tty; echo "$TERM $(stty size)"; read x; rm -r src; echo "got $x"; exit 7`)
+	s := screen.OnStarted(w.t, cmd.Cmd, cmd.Start)
+	s.Expect("/dev/pts/")
+	s.Expect("xterm-256color 24 80")
+	s.Send("what is typed\r")
+	s.Expect("got what is typed")
+	s.Expect("step 1:")
+	if code := s.Wait(); code != 7 {
+		w.t.Errorf("exit status %d: %s", code, s.Text())
 	}
 }

@@ -161,6 +161,9 @@ func TestUndoOnWindows(t *testing.T) {
 		treesnap.AssertEqual(t, want, snap(), treesnap.Options{MtimeTolerance: 100, IgnoreXattrs: true})
 	}
 	before := snap()
+	w.onConsole()
+	w.must("undo")
+	same("undo of what a command on a console did", before)
 	out := w.must("run", "--", "sh", "-ec", `echo more >> f3; mv f2 f2-renamed; mkdir -p a/b; echo deep > a/b/c; mv src/deep moved; ln -s f1 sym; chmod 755 f4; mkfifo pipe
 		[ "$(cat sym)" = 1 ]; [ "$(stat -c %a f4)" = 755 ]; ls -l | sed 's/^/    /'; rm f5
 		for name in con nul.txt COM1 f6:stream 'f6 ' f6. 'a\b' F6; do
@@ -257,6 +260,9 @@ func (s *served) removeAll(first *treesnap.Snapshot, snap func() *treesnap.Snaps
 	}
 	s.must("undo")
 	same("undo by another process", first)
+	if out, code := s.sandbox("run", "--", "true"); code != 125 || !strings.Contains(out, "cannot join") {
+		t.Errorf("a command of another process: %d, %s", code, out)
+	}
 	s.c.Must("undo.redo", nil, nil)
 	same("redo over STDIO", second)
 	s.c.Must("undo.rollback", nil, nil)

@@ -26,9 +26,7 @@ type Client struct {
 	Workspace string
 	// Homeless clients have no folder open: working folders must be named.
 	Homeless bool
-	// noShell says why nothing routes the client's shell tool; empty if something does. bash: its shell is bash on Windows, too.
-	noShell string
-	bash    bool
+	noShell  string // see [Client.NoShell]
 	// Afterwards is what the user has to do before a hook runs; empty: nothing.
 	Afterwards string
 
@@ -94,8 +92,8 @@ func ClientsHere() (p Places, err error) {
 
 // NoShell says why nothing routes the client's shell tool there; empty if something does.
 func (c Client) NoShell(p Places) string {
-	if c.noShell == "" && p.Windows && !c.bash {
-		return "on Windows its shell may be PowerShell or cmd, which do not read the command lines of our hook; use --mcp"
+	if c.noShell == "" && p.Windows {
+		return "on Windows its shell may be PowerShell or cmd, or Git's bash, which rewrites arguments: the hook's command lines are not for these; use --mcp"
 	}
 	return c.noShell
 }
@@ -130,7 +128,7 @@ func inXDG(words ...string) func(Places) string {
 func AllClients() []Client {
 	return []Client{
 		{
-			Name: "claude-code", Title: "Claude Code", bash: true,
+			Name: "claude-code", Title: "Claude Code",
 			programs: []string{"claude"}, settings: inHome(".claude"),
 			servers: servers{either(inHome(".claude.json"), ".mcp.json"), "mcpServers", typed, []string{"${"}},
 			hook:    hook{either(inHome(".claude", "settings.json"), ".claude", "settings.json"), grouped, "PreToolUse", "Bash"},

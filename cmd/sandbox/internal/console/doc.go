@@ -9,7 +9,8 @@
 // While a relay runs, the user's terminal is raw: every key goes to the command,
 // Ctrl-C and Ctrl-Z too. [Relay.Stop] gives it back as it was, and must be called
 // also when something panics. One goroutine moves all bytes and runs the prompts,
-// so that nothing else reads or writes while a question is on the screen.
+// so that nothing else reads or writes while a question is on the screen. Where not all files can be waited for together (macOS, Windows, the build
+// tag portable), one goroutine reads the keys and runs the prompts, and one shows the output, which waits while a question is on the screen.
 //
 // A process in the background that reads a terminal, or changes it, is stopped by
 // the kernel. Therefore a relay looks first whether it is in the foreground, and
@@ -28,7 +29,9 @@
 // What has to be said while the command runs is kept for the end if the command
 // has the terminal, so that it disturbs no full-screen program.
 //
-// When the command has stopped (Ctrl-Z), so does the program, with its group of
+// What a console of Windows tells (Ctrl-C, Ctrl-Break, its end) comes as the signals that it is on Linux.
+//
+// When the command has stopped (Ctrl-Z), on Linux, so does the program, with its group of
 // processes, and goes on with it. A program that has a session serves others
 // meanwhile: a [Watch] continues it alone for them. So main calls Watch if
 // [IsWatch] says so.

@@ -27,6 +27,7 @@ type Job struct {
 	stderr  *os.File
 	log     *slog.Logger
 	signals chan os.Signal
+	deaf    func() // ends what fills signals
 	asks    chan api.Pending
 	stops   chan struct{} // the command has stopped; room for one
 
@@ -61,7 +62,7 @@ func NewJob(stdin, stdout, stderr *os.File, log *slog.Logger, signals chan os.Si
 		decided: map[string]chan struct{}{}, refusal: map[string]bool{},
 		term: NewRelay(stdin, stdout, stderr),
 	}
-	signal.Notify(j.signals, HeededSignals(handled...)...)
+	j.deaf = j.listen()
 	return j
 }
 
@@ -72,7 +73,7 @@ func HeededSignals(list ...os.Signal) []os.Signal {
 
 // Close ends HandleSignals: signals do again what they do by default.
 func (j *Job) Close() {
-	signal.Stop(j.signals)
+	j.deaf()
 	close(j.signals)
 }
 
@@ -83,7 +84,7 @@ func (j *Job) TTY() *hypervisor.TTY {
 		return nil
 	}
 	rows, cols := j.term.Size()
-	tty := &hypervisor.TTY{Rows: rows, Cols: cols, Term: os.Getenv("TERM"), Of: j.term.Of()}
+	tty := &hypervisor.TTY{Rows: rows, Cols: cols, Term: terminalType(), Of: j.term.Of()}
 	if follows && j.whole() { // else its keys are signals for us, too
 		j.term.Returned = j.goOn
 		tty.Stopped = func(int) { j.commandStopped() }

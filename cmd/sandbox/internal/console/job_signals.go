@@ -16,8 +16,7 @@ import (
 //   - TSTP: the command is stopped, then we; CONT undoes both. With a
 //     pseudo-terminal it is the command that has stopped first.
 //
-// On Windows Ctrl-C and Ctrl-Break come as INT, and the end of the console, of the user's session or of the system, which leave 5 s, as TERM: that is
-// what HUP is elsewhere.
+// On Windows Ctrl-C comes as INT, Ctrl-Break as TERM, and the end of the console, of the user's session or of the system as HUP.
 func (j *Job) HandleSignals(cancel context.CancelFunc) {
 	for {
 		select {
@@ -29,6 +28,25 @@ func (j *Job) HandleSignals(cancel context.CancelFunc) {
 			}
 			sig, _ := s.(syscall.Signal)
 			j.handle(sig, cancel)
+		}
+	}
+}
+
+// handle does what a signal means that every system has; the rest is the system's.
+func (j *Job) handle(sig syscall.Signal, cancel context.CancelFunc) {
+	switch sig {
+	case syscall.SIGHUP:
+		j.end(int(sig), cancel)
+	case syscall.SIGTERM:
+		j.terms++
+		if j.whole() || j.terms > 1 {
+			j.end(int(sig), cancel)
+			return
+		}
+		j.pass(int(sig), cancel)
+	default:
+		if !j.handleOwn(sig) {
+			j.pass(int(sig), cancel)
 		}
 	}
 }

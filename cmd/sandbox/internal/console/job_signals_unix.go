@@ -3,8 +3,8 @@
 package console
 
 import (
-	"context"
 	"os"
+	"os/signal"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +18,14 @@ var handled = []os.Signal{
 	unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT, unix.SIGUSR1, unix.SIGUSR2,
 }
 
-func (j *Job) handle(sig syscall.Signal, cancel context.CancelFunc) {
+// listen begins to catch signals.
+func (j *Job) listen() (stop func()) {
+	signal.Notify(j.signals, HeededSignals(handled...)...)
+	return func() { signal.Stop(j.signals) }
+}
+
+// handleOwn handles the signals that only some systems have, and are not for the command. It reports whether this is one.
+func (j *Job) handleOwn(sig syscall.Signal) bool {
 	switch sig {
 	case unix.SIGPIPE:
 	case unix.SIGWINCH:
@@ -29,18 +36,10 @@ func (j *Job) handle(sig syscall.Signal, cancel context.CancelFunc) {
 		j.suspend()
 	case unix.SIGCONT:
 		j.continued()
-	case unix.SIGHUP:
-		j.end(int(sig), cancel)
-	case unix.SIGTERM:
-		j.terms++
-		if j.whole() || j.terms > 1 {
-			j.end(int(sig), cancel)
-			return
-		}
-		j.pass(int(sig), cancel)
 	default:
-		j.pass(int(sig), cancel)
+		return false
 	}
+	return true
 }
 
 // suspend stops the command and this process, as the shell expects it after

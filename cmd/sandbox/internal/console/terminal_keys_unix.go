@@ -35,6 +35,9 @@ func keysOf(tty *os.File) (k keys, done func(), err error) {
 
 // newKeyboard returns one that is closed when it is not needed any more; tty stays open.
 func newKeyboard(tty *os.File) (*keyboard, error) {
+	if int(tty.Fd()) > mostDescriptor {
+		return nil, os.NewSyscallError("select", unix.EINVAL)
+	}
 	k := &keyboard{tty: tty}
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

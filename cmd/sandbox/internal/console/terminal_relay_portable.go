@@ -3,6 +3,7 @@
 package console
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"sync"
@@ -32,8 +33,12 @@ type Relay struct {
 	away       bool   // in the background
 	rows, cols uint16 // what the command was told last
 
-	screen  sync.Mutex // who has it writes
-	command *os.File   // our own end of the command's terminal, set by Start
+	closed bool // nobody reads keys any more
+
+	screen  sync.Mutex     // who has it writes
+	command *os.File       // our own end of the command's terminal, set by Start
+	busy    atomic.Bool    // the command has not taken yet what was typed
+	sending sync.WaitGroup // for that
 	tasks   chan func()
 	typed   chan struct{} // closed when the goroutine that reads keys has ended
 	shown   chan struct{} // closed when all output is written
@@ -110,7 +115,16 @@ func (t *Relay) Enter() {
 	}
 	t.mu.Unlock()
 	t.Resize()
-	t.keys.awake()
+	t.awake()
+}
+
+// awake makes the goroutine that reads keys look at what has changed.
+func (t *Relay) awake() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		t.keys.awake()
+	}
 }
 
 // Leave gives the terminal back as it was.
@@ -154,12 +168,16 @@ func (t *Relay) Stop() {
 			t.end = time.Now().Add(drainMost)
 			t.ending.Store(true)
 			_ = own.SetReadDeadline(time.Now().Add(drainQuiet)) // it takes deadlines: see ownEnd
-			t.keys.awake()
+			t.awake()
 			<-t.typed
 			<-t.shown
-			_ = own.Close() // what was in it is read
+			_ = own.Close() // what was in it is read; and what is still written to it ends
+			t.sending.Wait()
 		}
 		t.Leave()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.closed = true
 		t.keys.close()
 	})
 }
@@ -180,7 +198,7 @@ func (t *Relay) Ask(q PromptQuestion, gone <-chan struct{}) (a PromptAnswer, ans
 	}
 	select {
 	case t.tasks <- ask:
-		t.keys.awake()
+		t.awake()
 	case <-t.typed:
 		return PromptAnswer{}, false
 	}
@@ -202,32 +220,37 @@ func (t *Relay) Ask(q PromptQuestion, gone <-chan struct{}) (a PromptAnswer, ans
 func (t *Relay) fromUser(command *os.File) {
 	defer close(t.typed)
 	buf := make([]byte, 4<<10)
-	var typed []byte // not yet taken by the command
 	gone := false
 	for !t.ending.Load() {
 		t.runTasks()
 		front := t.front()
-		if sizeTick > 0 {
-			t.Resize()
-		}
-		if len(typed) > 0 {
-			typed = send(command, typed)
-			continue
-		}
 		wait := time.Duration(-1)
 		switch {
 		case !front:
 			wait = awayTick
 		case sizeTick > 0:
+			t.Resize()
 			wait = sizeTick
 		}
-		if !t.keys.wait(wait, front && !gone) {
+		if !t.keys.wait(wait, front && !gone && !t.busy.Load()) {
 			continue
 		}
 		n, err := t.keys.read(buf)
 		gone = err != nil
-		typed = append(typed, buf[:n]...)
+		if n > 0 {
+			t.send(command, bytes.Clone(buf[:n]))
+		}
 	}
+}
+
+// send writes to a command that may not read. No more keys are read until it has.
+func (t *Relay) send(command *os.File, typed []byte) {
+	t.busy.Store(true)
+	t.sending.Go(func() {
+		_, _ = command.Write(typed) // fails when the command has ended
+		t.busy.Store(false)
+		t.awake()
+	})
 }
 
 // front reports whether the terminal is ours to read, and enters it when it has become that.
@@ -254,16 +277,6 @@ func (t *Relay) runTasks() {
 			return
 		}
 	}
-}
-
-// send writes to a command that may not read, for a moment. It returns what is left.
-func send(command *os.File, typed []byte) (left []byte) {
-	_ = command.SetWriteDeadline(time.Now().Add(awayTick)) // it takes deadlines: see ownEnd
-	n, err := command.Write(typed)
-	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil // the command has ended
-	}
-	return typed[n:]
 }
 
 // fromCommand shows what the command writes. After its end, until it is silent: something else may hold its terminal open.

@@ -37,3 +37,9 @@ func raw(in, _ *os.File) (restore func(), err error) {
 	}
 	return func() { _ = term.Restore(int(in.Fd()), saved) }, nil
 }
+
+// terminalType is what commands are told of the user's terminal.
+func terminalType() string { return os.Getenv("TERM") }
+
+// UseEscapes has nothing to do: a terminal acts on escape sequences.
+func UseEscapes(...*os.File) (restore func()) { return func() {} }

@@ -1,8 +1,10 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/windows"
 )
@@ -38,27 +40,57 @@ func rawOutput(mode uint32) uint32 {
 	return mode | windows.ENABLE_PROCESSED_OUTPUT | windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING | windows.DISABLE_NEWLINE_AUTO_RETURN
 }
 
+// terminalType is what commands are told of the user's console: Windows has no TERM, and a console that is raw acts on xterm's sequences.
+func terminalType() string { return cmp.Or(os.Getenv("TERM"), "xterm-256color") }
+
+// mode is how a console is set.
+type mode struct {
+	console windows.Handle
+	was     uint32
+}
+
+// change gives a console another mode, which is what is made of that which it has.
+func change(console *os.File, make func(uint32) uint32) (m mode, err error) {
+	m.console = windows.Handle(console.Fd())
+	if err := windows.GetConsoleMode(m.console, &m.was); err != nil {
+		return m, os.NewSyscallError("GetConsoleMode", err)
+	}
+	return m, os.NewSyscallError("SetConsoleMode", windows.SetConsoleMode(m.console, make(m.was)))
+}
+
+func (m mode) restore() { _ = windows.SetConsoleMode(m.console, m.was) } // it is gone if the console is
+
+// UseEscapes makes those of the files that are consoles act on escape sequences, as terminals elsewhere do.
+func UseEscapes(files ...*os.File) (restore func()) {
+	var changed []mode
+	for _, f := range files {
+		m, err := change(f, func(mode uint32) uint32 {
+			return mode | windows.ENABLE_PROCESSED_OUTPUT | windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING
+		})
+		if err == nil {
+			changed = append(changed, m)
+		}
+	}
+	return func() {
+		for _, m := range slices.Backward(changed) {
+			m.restore()
+		}
+	}
+}
+
 // raw makes a console raw. The restore gives it back as it was, or does nothing if it is gone.
 func raw(in, out *os.File) (restore func(), err error) {
-	input, screen := windows.Handle(in.Fd()), windows.Handle(out.Fd())
-	var was, shown uint32
-	if err := windows.GetConsoleMode(input, &was); err != nil {
-		return nil, os.NewSyscallError("GetConsoleMode", err)
-	}
-	if err := windows.GetConsoleMode(screen, &shown); err != nil {
-		return nil, os.NewSyscallError("GetConsoleMode", err)
-	}
-	restore = func() {
-		_ = windows.SetConsoleMode(screen, shown) // gone if the console is
-		_ = windows.SetConsoleMode(input, was)
-	}
-	err = windows.SetConsoleMode(input, rawInput(was))
-	if err == nil {
-		err = windows.SetConsoleMode(screen, rawOutput(shown))
-	}
+	keys, err := change(in, rawInput)
 	if err != nil {
-		restore()
-		return nil, os.NewSyscallError("SetConsoleMode", err)
+		return nil, err
 	}
-	return restore, nil
+	screen, err := change(out, rawOutput)
+	if err != nil {
+		keys.restore()
+		return nil, err
+	}
+	return func() {
+		screen.restore()
+		keys.restore()
+	}, nil
 }
