@@ -235,11 +235,11 @@ func (e *Engine) holdsContent(n *layer.Node, at entry, st *hostfs.Stat) bool {
 	return same && err == nil
 }
 
-// sameXattrs compares attributes, in any order.
+// sameXattrs compares attributes, in any order, as far as an undo sets them.
 func sameXattrs(a, b []hostfs.Xattr) bool {
 	byName := func(a, b hostfs.Xattr) int { return strings.Compare(a.Name, b.Name) }
-	flags := func(x hostfs.Xattr) bool { return x.Name == hostfs.FlagsName } // only what is new gets them
-	a, b = slices.DeleteFunc(slices.Clone(a), flags), slices.DeleteFunc(slices.Clone(b), flags)
+	left := func(x hostfs.Xattr) bool { return x.Name == hostfs.FlagsName || layer.HeldBack(x.Name) } // flags: only what is new gets them
+	a, b = slices.DeleteFunc(slices.Clone(a), left), slices.DeleteFunc(slices.Clone(b), left)
 	a, b = slices.SortedFunc(slices.Values(a), byName), slices.SortedFunc(slices.Values(b), byName)
 	return slices.EqualFunc(a, b, func(a, b hostfs.Xattr) bool { return a.Name == b.Name && bytes.Equal(a.Value, b.Value) })
 }

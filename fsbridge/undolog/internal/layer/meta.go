@@ -132,10 +132,14 @@ func derived(name string) bool {
 	return strings.HasPrefix(name, "system.") && !strings.HasPrefix(name, posixACL)
 }
 
+// HeldBack tells whether the system tells only privileged processes of an attribute: where it is missing from a list, it need not have been
+// missing from the file. A session behind a jail's walls reads such lists, and root undoes. Nothing inside can change such an attribute; XFS keeps ACLs in some.
+func HeldBack(name string) bool { return strings.HasPrefix(name, "trusted.") }
+
 // posixACL begins the names of ACLs.
 const posixACL = "system.posix_acl_"
 
-// SetXattrs makes the attributes those and no others. Of the system's own, those that we may
+// SetXattrs makes the attributes those and no others, but for what is [HeldBack]. Of the system's own, those that we may
 // not change are left.
 func SetXattrs(fd int, want []hostfs.Xattr) error {
 	have, err := hostfs.AllXattrsFD(fd)
@@ -168,7 +172,7 @@ func SetXattrs(fd int, want []hostfs.Xattr) error {
 		return err
 	}
 	for _, x := range have {
-		if find(want, x.Name) == nil {
+		if find(want, x.Name) == nil && !HeldBack(x.Name) {
 			if err := try(x.Name, func() error { return hostfs.RemoveXattrFD(fd, x.Name) }); err != nil {
 				return err
 			}

@@ -1,0 +1,89 @@
+package undolog
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
+)
+
+// TestHeldBackAttributes: a step that is captured without the right to read trusted attributes is undone and done again with it, and the
+// other way round: they stay, and so does an ACL, which XFS keeps in one.
+func TestHeldBackAttributes(t *testing.T) {
+	require.Root(t)
+	changes := map[string]func(w *world) error{
+		"written":    func(w *world) error { return w.write("d/f", 3, "inside") },
+		"cut":        func(w *world) error { return w.truncate("d/f", 1) },
+		"mode":       func(w *world) error { return w.chmod("d/f", 0o600) },
+		"attribute":  func(w *world) error { return w.setxattr("d/f", "user.b", "2") },
+		"removed":    func(w *world) error { return w.unlink("d/f") },
+		"moved":      func(w *world) error { return w.rename("d/f", "g", 0) },
+		"name in it": func(w *world) error { return w.create("d/new", "new") },
+		"directory":  func(w *world) error { return w.setxattr("d", "user.b", "2") },
+	}
+	for fs, at := range map[string]string{"tmpfs": testDir(t), "xfs": require.Image(t, "xfs", 512<<20)} {
+		for what, change := range changes {
+			for _, captured := range []bool{false, true} { // with the right
+				name := fs + " " + what + map[bool]string{false: " without", true: " with"}[captured]
+				t.Run(name, func(t *testing.T) {
+					w := newWorld(t, filepath.Join(at, filepath.Base(t.Name())), Options{})
+					defer w.close()
+					w.step(func() {
+						w.ok(w.mkdir("d"))
+						w.ok(w.create("d/f", "before"))
+					})
+					for _, p := range []string{"d", "d/f"} {
+						p = filepath.Join(w.base, "work", p)
+						w.ok(unix.Setxattr(p, "trusted.a", []byte("1"), 0))
+						w.ok(unix.Setxattr(p, "system.posix_acl_access", readersACL, 0))
+					}
+					before := w.snapshot()
+					as(t, captured, func() { w.step(func() { w.ok(change(w)) }) })
+					after := w.snapshot()
+					for range 2 {
+						as(t, !captured, func() { w.undo(1) })
+						treesnap.Same(t, "undone", before, w.snapshot())
+						as(t, captured, func() { w.redo(1) })
+						treesnap.Same(t, "redone", after, w.snapshot())
+					}
+				})
+			}
+		}
+	}
+}
+
+// readersACL is an ACL that lets one user more read and write.
+var readersACL = []byte("\x02\x00\x00\x00" + "\x01\x00\x06\x00\xff\xff\xff\xff" + "\x02\x00\x06\x00\xd2\x04\x00\x00" +
+	"\x04\x00\x04\x00\xff\xff\xff\xff" + "\x10\x00\x06\x00\xff\xff\xff\xff" + "\x20\x00\x04\x00\xff\xff\xff\xff")
+
+// as calls f with the right to read trusted attributes, or without it.
+func as(t *testing.T, right bool, f func()) {
+	t.Helper()
+	if right {
+		f()
+		return
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var had, less [2]unix.CapUserData
+	if err := unix.Capget(&header, &had[0]); err != nil {
+		t.Fatal(err)
+	}
+	less = had
+	less[0].Effective &^= 1 << unix.CAP_SYS_ADMIN
+	if err := unix.Capset(&header, &less[0]); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Capset(&header, &had[0]); err != nil {
+			t.Error(os.NewSyscallError("capset", err))
+		}
+	}()
+	f()
+}
