@@ -165,18 +165,11 @@ func (c *counted) Write(b []byte) (int, error) {
 func (o *FetchOptions) open(ctx context.Context, from string, trusted bool) (io.ReadCloser, int64, error) {
 	scheme, _, ok := strings.Cut(from, "://")
 	if !ok {
-		f, err := os.Open(from)
+		f, size, err := openFile(from)
 		if err != nil {
-			return nil, 0, fmt.Errorf("image: %w", err)
+			return nil, 0, err
 		}
-		st, err := f.Stat()
-		if err == nil && !st.Mode().IsRegular() {
-			err = fmt.Errorf("%s is no file", from)
-		}
-		if err != nil {
-			return nil, 0, errors.Join(fmt.Errorf("image: %w", err), f.Close())
-		}
-		return f, st.Size(), nil
+		return f, size, nil
 	}
 	if scheme = strings.ToLower(scheme); scheme != "http" && scheme != "https" {
 		return nil, 0, fmt.Errorf("image: %s is neither a file nor an address of http or https", shown(from))
@@ -186,6 +179,23 @@ func (o *FetchOptions) open(ctx context.Context, from string, trusted bool) (io.
 		return nil, 0, fmt.Errorf("image: %w", err)
 	}
 	return r, n, nil
+}
+
+// openFile opens a file that somebody has named, and says how long it is. Anything but a regular file is refused before it is opened: a FIFO waits for
+// its writer.
+func openFile(name string) (*os.File, int64, error) {
+	st, err := os.Stat(name)
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no file", name)
+	}
+	var f *os.File
+	if err == nil {
+		f, err = os.Open(name)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("image: %w", err)
+	}
+	return f, st.Size(), nil
 }
 
 // get asks a server, which may send us elsewhere.

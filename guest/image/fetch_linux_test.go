@@ -39,3 +39,32 @@ func TestFetchFullDisk(t *testing.T) {
 		}
 	}
 }
+
+// TestNoFile: nobody waits for the writer of a FIFO, and a device is no file: neither as an archive, nor as its checksums, nor as a package.
+func TestNoFile(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	some := strings.Repeat("0", 64)
+	for _, name := range []string{fifo, os.DevNull, t.TempDir()} {
+		for what, do := range map[string]func(dir string) error{
+			"an archive": func(dir string) error {
+				_, err := Fetch(t.Context(), FetchOptions{Dir: dir, Arch: "amd64", From: name, SHA256: some})
+				return err
+			},
+			"checksums": func(dir string) error {
+				_, err := Fetch(t.Context(), FetchOptions{Dir: dir, Arch: "amd64", From: filepath.Join(dir, "archive"), Sums: name})
+				return err
+			},
+			"a package": func(dir string) error {
+				_, err := Build(t.Context(), Options{Dir: dir, Arch: "amd64", KernelPackage: name, BusyboxPackage: name})
+				return err
+			},
+		} {
+			if err := do(t.TempDir()); err == nil || !strings.Contains(err.Error(), name+" is no file") {
+				t.Errorf("%s as %s: %v", name, what, err)
+			}
+		}
+	}
+}

@@ -223,9 +223,9 @@ func (b *build) open(ctx context.Context, own, name string) (*os.File, error) {
 			return nil, err
 		}
 	}
-	f, err := os.Open(file)
+	f, _, err := openFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("image: %w", err)
+		return nil, err
 	}
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
