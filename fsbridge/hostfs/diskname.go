@@ -2,6 +2,7 @@ package hostfs
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -83,6 +84,21 @@ func listed(dirfd int, name string, st *Stat) string {
 		return folded
 	}
 	return numbered
+}
+
+// CaseFolds tells whether a name leads to what the directory behind dirfd has under another spelling of it: case does not count there. names
+// are some that it has, all of those that differ only in case among them; of a directory without a letter in them it says no.
+func CaseFolds(dirfd int, names []string) bool {
+	for _, name := range names {
+		other, ascii := otherCase(name)
+		if other == name || slices.Contains(names, other) {
+			continue
+		}
+		if _, err := StatAt(dirfd, other); err == nil || ascii {
+			return err == nil
+		}
+	}
+	return false
 }
 
 // otherCase spells name with one letter in the other case, of ASCII if it has one.

@@ -54,21 +54,6 @@ func (l *Log) restore(ctx context.Context, parts []string, o RestoreOptions, res
 		return fmt.Errorf("%w: %d", ErrNoStep, o.Step)
 	}
 	steps = steps[from:]
-	if err := l.admitRestore(ctx, steps, o); err != nil {
-		return err
-	}
-	v, done, err := l.pastOf(steps, o.Force)
-	defer done()
-	if err != nil {
-		return err
-	}
-	v.Edited = l.editedByOthers()
-	return l.restoreFrom(ctx, v, parts, o, res)
-}
-
-// admitRestore refuses what cannot be looked through, and to overwrite edits
-// from outside at the path.
-func (l *Log) admitRestore(ctx context.Context, steps []*stepEntry, o RestoreOptions) error {
 	for _, e := range steps {
 		if e.Unprotected {
 			return fmt.Errorf("step %d: %w", e.StepID, ErrUnprotected)
@@ -77,6 +62,22 @@ func (l *Log) admitRestore(ctx context.Context, steps []*stepEntry, o RestoreOpt
 			return fmt.Errorf("step %d: %w: %s", e.StepID, ErrDamaged, e.Damaged)
 		}
 	}
+	v, done, err := l.pastOf(steps, o.Force)
+	defer done()
+	if err != nil {
+		return err
+	}
+	parts = v.Spelled(parts)
+	o.Path = strings.Join(parts, "/")
+	if err := l.admitRestore(ctx, steps, o); err != nil {
+		return err
+	}
+	v.Edited = l.editedByOthers()
+	return l.restoreFrom(ctx, v, parts, o, res)
+}
+
+// admitRestore refuses to overwrite edits from outside at the path. Those that were made by other names of its files [past.WriteTarget] finds.
+func (l *Log) admitRestore(ctx context.Context, steps []*stepEntry, o RestoreOptions) error {
 	if o.Force {
 		return nil
 	}
@@ -92,7 +93,7 @@ func (l *Log) admitRestore(ctx context.Context, steps []*stepEntry, o RestoreOpt
 	}
 	all = slices.DeleteFunc(all, func(b Barrier) bool {
 		return !slices.ContainsFunc(b.Paths, func(p string) bool {
-			return o.Path == "" || o.Path == "." || p == o.Path || strings.HasPrefix(p, o.Path+"/")
+			return o.Path == "" || p == o.Path || strings.HasPrefix(p, o.Path+"/")
 		})
 	})
 	if len(all) > 0 {
@@ -179,7 +180,11 @@ func (l *Log) restoreTarget(ctx context.Context, v *past.View, parts []string, o
 		return step, nil, err
 	}
 	target = store.NewStepDir(tfd).With(l.volumes)
-	return step, target, past.WriteTarget(ctx, v, target, step, parts, o.Force)
+	edited, err := past.WriteTarget(ctx, v, target, step, parts, o.Force)
+	if err == nil && len(edited) > 0 {
+		err = &BarrierError{Barriers: []Barrier{{At: l.now(), Paths: edited}}}
+	}
+	return step, target, err
 }
 
 // summarise writes the files "paths" and "summary.json" of a step that ends now without having

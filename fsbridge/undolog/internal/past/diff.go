@@ -141,7 +141,7 @@ func side(v *View, path string) (diffSide, error) {
 		return s, err
 	}
 	t := v.top
-	for _, name := range parts {
+	for _, name := range v.Spelled(parts) {
 		if t, err = v.look(t, name); err != nil || t == nil {
 			return s, err
 		}

@@ -22,7 +22,7 @@ type source interface {
 	content(out int) error
 	// names lists a directory.
 	names() ([]string, error)
-	// child is what has a name in a directory; nil: nothing.
+	// child is what has a name in a directory, spelled as the directory has it; nil: nothing.
 	child(name string) (*thing, error)
 	// adopted is the layer that keeps it as an object of its own, or nil.
 	adopted() *viewLayer
@@ -38,6 +38,7 @@ type inode struct {
 	name  string
 	// inside are the names in a directory that the log has; nil: not read. What a step removed from it, most often all, is asked for by name.
 	inside map[string]bool
+	exact  bool // case counts in it
 }
 
 // open opens it, if it is still what it was.
@@ -122,6 +123,9 @@ func (s *inode) xattrs() (list []hostfs.Xattr, err error) {
 			}
 			return nil
 		})
+		if err == nil && (s.self.typ == posix.S_IFREG || s.self.typ == posix.S_IFDIR) {
+			list = hostfs.WithFlags(list, fd)
+		}
 		return err
 	})
 	return list, err
@@ -201,6 +205,12 @@ func (s *inode) child(name string) (*thing, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if !s.exact { // what changed its case has one name, and not the other
+		disk, exact := hostfs.DiskName(fd, name, &st)
+		if s.exact = exact; disk != name {
+			return nil, nil
+		}
 	}
 	return s.v.intern(s, name, &st), nil
 }

@@ -26,6 +26,8 @@ type targetWriter struct {
 	next format.ObjID
 	back []binding        // which get what they had, when all that stays is known
 	gone map[place]*thing // of these names, what is there now
+	// edited are paths of files with several names that somebody else has changed since, by any of them.
+	edited []string
 	// linked are the names in the folder of files that have several; nil: not looked for yet.
 	linked map[hostfs.ID][]foundName
 }
@@ -45,13 +47,26 @@ type binding struct {
 
 // WriteTarget writes what the view shows at a path, as the records and blobs of a new step
 // directory: applied, it brings the path back. Without force it fails with [format.ErrElsewhere] if what had another
-// path then would be nowhere after that.
-func WriteTarget(ctx context.Context, v *View, dir *store.StepDir, step format.Step, path []string, force bool) error {
+// path then would be nowhere after that, and returns which files would be overwritten that have other names, and were changed by any of
+// them since: the paths that an edit from outside is known by need not be below path.
+func WriteTarget(ctx context.Context, v *View, dir *store.StepDir, step format.Step, path []string, force bool) (edited []string, err error) {
 	w := &targetWriter{v: v, dir: dir, objs: map[*thing]format.ObjID{}, dirs: map[*thing]format.ObjID{}, gone: map[place]*thing{}}
 	if err := w.write(ctx, step, path); err != nil || force {
-		return err
+		return nil, err
 	}
-	return w.elsewhere()
+	return w.edited, w.elsewhere()
+}
+
+// overwrites notes that what t holds becomes what it was.
+func (w *targetWriter) overwrites(t *thing) error {
+	if t.typ == posix.S_IFDIR || w.v.Edited == nil {
+		return nil
+	}
+	st, err := t.stat()
+	if err == nil && st.Nlink > 1 && w.v.Edited(hostfs.ID{}, "", &st) {
+		w.edited = append(w.edited, t.folder().path())
+	}
+	return err
 }
 
 func (w *targetWriter) write(ctx context.Context, step format.Step, parts []string) (err error) {
@@ -123,6 +138,9 @@ func (w *targetWriter) name(ctx context.Context, in *thing, dir format.ObjID, na
 		}
 		if w.objs[was] != format.NoObj { // by another name
 			return nil
+		}
+		if err := w.overwrites(now); err != nil {
+			return err
 		}
 		id, err := w.keep(now, dir, name, true)
 		if err != nil {
