@@ -15,9 +15,11 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
@@ -560,4 +562,55 @@ func TestMetrics(t *testing.T) {
 	if len(both.Sandboxes) != 2 || both.Sandboxes[other.ID].CPUUsedPct != 0 || both.Sandboxes[sb.ID].CPUUsedPct < 20 {
 		t.Errorf("%+v", both)
 	}
+}
+
+// TestRootIsOursToTheEnd: a server that ends keeps its root until no request is under way, although their clients were sent away: one may make a
+// sandbox, which the next server would remove as half of one.
+func TestRootIsOursToTheEnd(t *testing.T) {
+	starts, goOn := make(chan struct{}), make(chan struct{})
+	root := t.TempDir()
+	var f *fake
+	s, err := New(Options{Root: root, Clock: actortest.NewFakeClock(), Start: func(_ context.Context, q StartRequest) (api.Live, error) {
+		f = &fake{id: "slow", dir: q.Folder, done: make(chan struct{})}
+		close(starts)
+		<-goOn
+		return f, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.grace = time.Millisecond
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	served, sentAway := make(chan error, 1), make(chan error, 1)
+	go func() { served <- s.Serve(ctx, l) }()
+	go func() {
+		a, err := http.Post("http://"+l.Addr().String()+"/sandboxes", jsonType, strings.NewReader(`{"templateID":"base"}`))
+		if err == nil {
+			err = errors.Join(fmt.Errorf("status %d", a.StatusCode), a.Body.Close())
+		}
+		sentAway <- err
+	}()
+	actortest.Within(t, "the start", starts)
+	end()
+	if err := actortest.Within(t, "the end of the connection", sentAway); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		t.Error(err)
+	}
+	for range 3 {
+		if _, err := New(Options{Root: root, Start: s.o.Start}); err == nil || !strings.Contains(err.Error(), "another server") {
+			t.Fatalf("a second server: %v", err)
+		}
+	}
+	close(goOn)
+	if err := actortest.Within(t, "the server's end", served); err != nil || !f.closed.Load() {
+		t.Errorf("%v; closed: %v", err, f.closed.Load())
+	}
+	again, err := New(Options{Root: root, Start: s.o.Start})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.unlock()
 }

@@ -172,7 +172,7 @@ func (s *Server) make(ctx context.Context, sb *sandbox, from string) (err error)
 	s.mu.Unlock()
 	sb.arm()
 	if s.draining.Load() { // it has come too late to be closed with the others
-		sb.rest(ctx)
+		sb.rest(context.WithoutCancel(ctx)) // whose client may have been sent away
 	}
 	return nil
 }

@@ -23,12 +23,9 @@ import (
 const (
 	// MaxConnections is how many connections are to be served at a time, where more wait.
 	MaxConnections = 2048
-	maxHeader      = 32 << 10 // bytes
-	headerTimeout  = 10 * time.Second
-	// bodyTimeout is how long nothing of a body may come, writeTimeout how long nothing of an answer may be taken, and idleTimeout how long a connection may have no request.
+	// bodyTimeout is how long nothing of a body may come, and writeTimeout how long nothing of an answer may be taken.
 	bodyTimeout  = time.Minute
 	writeTimeout = 30 * time.Second
-	idleTimeout  = 3 * time.Minute
 	// closeTimeout bounds the orderly end of a session, and drainTimeout that of the answers that are under way then.
 	closeTimeout = 20 * time.Second
 	drainTimeout = 5 * time.Second
@@ -83,6 +80,7 @@ type Server struct {
 
 	clients  *frontend.Clients
 	draining atomic.Bool
+	grace    time.Duration // drainTimeout
 
 	mu        sync.RWMutex
 	sandboxes map[string]*sandbox
@@ -98,7 +96,7 @@ func New(o Options) (*Server, error) {
 	if o.Clock == nil {
 		o.Clock = supervision.RealClock{}
 	}
-	s := &Server{o: o, lock: -1, clients: frontend.NewClients(frontendName), sandboxes: map[string]*sandbox{}}
+	s := &Server{o: o, lock: -1, grace: drainTimeout, clients: frontend.NewClients(frontendName), sandboxes: map[string]*sandbox{}}
 	s.rest, s.inner = s.routesREST(), s.routesInner()
 	if o.Live != nil {
 		p, err := s.newPlace(o.Live, nil)
@@ -116,35 +114,10 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Serve serves on a listener ([web.Listen]) until ctx ends. Then it closes all sessions, which ends their commands and closes their steps, and l. It is called once.
+// Serve serves on a listener ([web.Listen]) until ctx ends. Then it closes all sessions, which ends their commands and closes their steps, and l, and returns when no request is under way: the root is ours until then. It is called once.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
 	defer s.unlock()
-	srv := &http.Server{
-		Handler: s, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog:    slog.NewLogLogger(s.o.Logger.Handler(), slog.LevelDebug),
-		BaseContext: func(net.Listener) context.Context { return base },
-		ConnContext: s.connected, ConnState: s.connection,
-		DisableGeneralOptionsHandler: true,
-	}
-	drained := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(drained)
-		s.drain(context.WithoutCancel(ctx))
-		bounded, done := context.WithTimeout(base, drainTimeout)
-		defer done()
-		if srv.Shutdown(bounded) != nil {
-			_ = srv.Close()
-		}
-	})
-	err := srv.Serve(l)
-	if !stop() {
-		<-drained
-		return nil // we were asked to end
-	}
-	s.drain(context.WithoutCancel(ctx))
-	return errors.Join(err, srv.Close())
+	return web.Serve(ctx, l, s, web.Serving{Logger: s.o.Logger, Grace: s.grace, Ending: s.drain, Connected: s.connected, State: s.connection})
 }
 
 // drain closes all sessions: no new one begins. The root is still ours: requests that are under way may remove what is in it.

@@ -24,6 +24,8 @@ type Serving struct {
 	Logger *slog.Logger
 	// Grace is how long requests may go on when the context has ended; then theirs ends, and their connections are closed.
 	Grace time.Duration
+	// Ending is called once, when the context has ended or the listener has failed, and before requests that are under way are told to end; it may be nil.
+	Ending func(context.Context)
 	// Connected and State are [http.Server]'s ConnContext and ConnState; they may be nil.
 	Connected func(context.Context, net.Conn) context.Context
 	State     func(net.Conn, http.ConnState)
@@ -46,9 +48,15 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, o Serving) error
 		Protocols: new(http.Protocols),
 	}
 	srv.Protocols.SetHTTP1(true)
+	ending := func() {
+		if o.Ending != nil {
+			o.Ending(context.WithoutCancel(ctx))
+		}
+	}
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)
+		ending()
 		grace, done := context.WithTimeout(base, o.Grace)
 		defer done()
 		_ = srv.Shutdown(grace) // it waits for requests; its error says that there were some
@@ -56,7 +64,10 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, o Serving) error
 		_ = srv.Close()
 	})
 	err := srv.Serve(l)
-	if !stop() {
+	if stop() { // the listener failed
+		ending()
+		_ = srv.Close()
+	} else {
 		<-ended
 	}
 	cancel()
