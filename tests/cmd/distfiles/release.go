@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -89,10 +90,13 @@ func writeRelease(dist, images string) error {
 		return err
 	}
 	added := []string{"flake.nix", "sandbox.rb", name}
-	if err := checkSources(images); err != nil {
+	guests := []string{sourcesFile}
+	if err := checkSources(images); errors.Is(err, fs.ErrNotExist) && os.Getenv("PUBLISH") == "" {
+		fmt.Fprintln(os.Stderr, "distfiles: this is no release to be published: it has not the sources of the guest images:", err)
+		guests = nil
+	} else if err != nil {
 		return err
 	}
-	guests := []string{sourcesFile}
 	for _, arch := range processors() {
 		guests = append(guests, guestFile(arch))
 	}
