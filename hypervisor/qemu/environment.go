@@ -1,8 +1,11 @@
 package qemu
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/codeagent/sandbox/hypervisor"
@@ -30,11 +33,28 @@ func defaultEnv() []string {
 	return append(env, remote.Ours(map[string]string{"TERM": "", "LANG": "", "TZ": ""})...)
 }
 
+// foreign says that this system has other names than the guest's for such variables: no HOME, and Path.
+const foreign = runtime.GOOS == "windows"
+
+// lacking are the guest's own of the variables that say who and where somebody is, as far as env has none of that name.
+func lacking(env []string) (add []string) {
+	for _, name := range slices.Sorted(maps.Keys(ofTheHost)) {
+		has := slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, name+"=") })
+		if value := ofTheHost[name]; value != "" && !has {
+			add = append(add, name+"="+value)
+		}
+	}
+	return add
+}
+
 // environment is what a command gets to see.
 func environment(c hypervisor.Command, add []string) []string {
 	given := c.Env
 	if given == nil {
 		given = defaultEnv()
+	}
+	if foreign {
+		given = append(slices.Clone(given), lacking(given)...)
 	}
 	return remote.Environ(given, c.TTY, func(k, v string) (string, bool) {
 		inside, replaced := ofTheHost[k]

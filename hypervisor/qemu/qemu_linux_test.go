@@ -425,6 +425,9 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("HOME", "/home/me")
 	t.Setenv("TMPDIR", "/tmp/mine")
 	t.Setenv("PATH", "/opt/bin:/bin")
+	if got := strings.Join(lacking([]string{"HOME=/x", "Path=C:\\x", "SHELL="}), " "); got != "LOGNAME=sandbox PATH="+guestPath+" USER=sandbox" {
+		t.Errorf("what Windows' environment lacks: %q", got)
+	}
 	got := environment(hypervisor.Command{
 		Env: []string{"HOME=/home/me", "PATH=/mine", "TMPDIR=/tmp/mine", "XDG_RUNTIME_DIR=/run/user/1", "SSH_AUTH_SOCK=/x", "TERM=old", "A=b=c"},
 		TTY: &hypervisor.TTY{Term: "xterm"},
