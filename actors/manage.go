@@ -109,11 +109,20 @@ func (s *Session) Reset(ctx context.Context) error {
 	return s.move(ctx, session.Active, "reset")
 }
 
-// resetTime bounds a stop and a start.
+// resetTime bounds a guest's end.
 const resetTime = time.Minute
 
-// restart replaces the guest, and with it the bridges.
+// restart replaces the guest, and with it the bridges. How long a start may take the runtime knows: an emulated machine has its own limit.
 func (s *Session) restart(ctx context.Context) error {
+	if err := s.takeDown(ctx); err != nil {
+		return err
+	}
+	_, err := ask(ctx, s, "machine", func(r *messages.Reply[struct{}]) any { return &machine.Start{Context: ctx, Reply: r} })
+	return err
+}
+
+// takeDown ends the guest, the bridges, and what the machine has kept.
+func (s *Session) takeDown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, resetTime)
 	defer cancel()
 	if _, err := ask(ctx, s, "machine", func(r *messages.Reply[struct{}]) any { return &machine.Stop{Context: ctx, Reply: r} }); err != nil {
@@ -128,10 +137,7 @@ func (s *Session) restart(ctx context.Context) error {
 		return err
 	}
 	if w, ok := s.cfg.Runtime.(hypervisor.Wiper); ok {
-		if err := w.Wipe(ctx); err != nil {
-			return err
-		}
+		return w.Wipe(ctx)
 	}
-	_, err := ask(ctx, s, "machine", func(r *messages.Reply[struct{}]) any { return &machine.Start{Context: ctx, Reply: r} })
-	return err
+	return nil
 }
