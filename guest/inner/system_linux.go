@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -142,6 +143,37 @@ func mountUpper(persistent bool) error {
 	// discard: what is removed inside takes no room outside.
 	if err := unix.Mount(dev, upperDir, "ext4", flags|unix.MS_NOATIME, "discard"); err != nil {
 		return fmt.Errorf("mounting the persistent disk: %w%s", err, diskAdvice(true))
+	}
+	if err := grow(dev, upperDir); err != nil {
+		return fmt.Errorf("growing the persistent disk's file system: %w%s", err, diskAdvice(true))
+	}
+	return nil
+}
+
+// grow has the ext4 of a device, mounted at dir, take up all of it: the host makes it small (EXT4_IOC_RESIZE_FS). Nothing happens to one that does.
+func grow(dev, dir string) error {
+	d, err := os.Open(dev)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	size, err := d.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return os.NewSyscallError("statfs", err)
+	}
+	root, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	const resize = 0x40086610
+	blocks := uint64(size) / uint64(st.Bsize)
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, root.Fd(), resize, uintptr(unsafe.Pointer(&blocks))); errno != 0 {
+		return os.NewSyscallError("ioctl", errno)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package qemu
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,7 +17,6 @@ import (
 
 func testDisk(t *testing.T) Disk {
 	t.Helper()
-	require.Program(t, "mke2fs", "e2fsprogs")
 	return Disk{Path: filepath.Join(t.TempDir(), "machines", "m", "disk.raw"), Bytes: MinDiskBytes}
 }
 
@@ -58,6 +58,21 @@ func TestDiskIsOnes(t *testing.T) {
 	}
 	if err := d.Wipe(t.Context()); !errors.Is(err, ErrDiskInUse) {
 		t.Errorf("wiped under its owner: %v", err)
+	}
+}
+
+// A new disk is a whole file system, as e2fsprogs sees it.
+func TestDiskIsWhole(t *testing.T) {
+	e2fsck := require.Program(t, "e2fsck", "e2fsprogs")
+	d := testDisk(t)
+	d.Bytes = 1 << 30
+	f, err := d.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if out, err := exec.Command(e2fsck, "-fn", d.Path).CombinedOutput(); err != nil || !strings.Contains(string(out), "/16384 blocks") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

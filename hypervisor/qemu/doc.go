@@ -23,8 +23,8 @@
 // virtio-blk devices; QEMU gets their descriptors, the first of a file that is open
 // for reading only. The guest's init lays the second, or memory, over the first by
 // an overlay. What is on the second was written by a guest, so nobody here reads
-// it. Its lock is that of the open file, which QEMU alone has: it lasts as long as
-// QEMU.
+// it. Its lock is that of the open file, which QEMU alone has where it inherits it: it lasts as long as
+// QEMU. Elsewhere we have it until QEMU has ended.
 //
 // # What ends it
 //

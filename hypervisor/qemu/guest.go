@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,7 +34,7 @@ type guest struct {
 	child    child           // QEMU
 	wiring   context.Context // ends with QEMU: who waits for it to connect waits no longer
 	unplug   context.CancelCauseFunc
-	disks    []io.Closer // files whose locks are ours
+	disks    []*os.File // files whose locks are ours
 	host     *control.Host
 	warnings []string
 	stderr   remote.Tail

@@ -53,7 +53,7 @@ func (g *guest) spawn(program string, args []string, inherit []*os.File) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting %s: %w", program, err)
 	}
-	tied, err := tieToUs(cmd.Process)
+	tied, err := tieToUs(cmd.Process, g.disks)
 	if err != nil {
 		return errors.Join(fmt.Errorf("QEMU would outlive this program: %w", err), cmd.Process.Kill(), cmd.Wait())
 	}

@@ -15,15 +15,16 @@ type tie struct {
 	pipe  *os.File
 }
 
-// tieToUs starts the process. It holds nothing of ours but the pipe's end, and its number is of a child of ours that we have not waited
-// for, or of nobody.
-func tieToUs(p *os.Process) (tie, error) {
+// tieToUs starts the process. It holds nothing of ours but the pipe's end and the disks, and its number is of a child of ours that we have not waited
+// for, or of nobody. It has the locks of the files until then.
+func tieToUs(p *os.Process, locked []*os.File) (tie, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return tie{}, err
 	}
 	defer r.Close()
 	guard := exec.Command("/bin/sh", "-c", fmt.Sprintf("read -r done || kill -9 %d", p.Pid))
+	guard.ExtraFiles = locked
 	guard.Stdin, guard.Env = r, []string{"PATH=/usr/bin:/bin"}
 	guard.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := guard.Start(); err != nil {

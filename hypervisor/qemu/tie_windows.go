@@ -12,8 +12,8 @@ import (
 // tie is a job object: when its last handle, ours, is closed, be it by our end, the process in it is ended.
 type tie struct{ job windows.Handle }
 
-// tieToUs puts a process into a job.
-func tieToUs(p *os.Process) (tie, error) {
+// tieToUs puts a process into a job, which ends it with us; the locks of the files end then, too.
+func tieToUs(p *os.Process, _ []*os.File) (tie, error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
 		return tie{}, os.NewSyscallError("CreateJobObject", err)

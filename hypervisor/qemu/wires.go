@@ -26,7 +26,7 @@ type wires struct {
 	inherit []*os.File // ours until the start, then closed
 	keep    []io.Closer
 	opened  []io.Closer // named files: until QEMU has opened them
-	disks   []io.Closer // named disks, whose locks are ours: until QEMU ends
+	disks   []*os.File  // named disks, whose locks are ours: until QEMU ends
 	log     *slog.Logger
 	known   chan struct{} // closed once pid is known
 	pid     int           // QEMU's; 0: it has not started
@@ -143,7 +143,7 @@ func (w *wires) drop(ours bool) {
 	}
 }
 
-func closeAll(list []io.Closer) {
+func closeAll[T io.Closer](list []T) {
 	for _, x := range list {
 		_ = x.Close()
 	}

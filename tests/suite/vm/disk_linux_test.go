@@ -9,7 +9,6 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/hypervisor/qemu"
-	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
@@ -24,7 +23,6 @@ const (
 // persistent; then one session at a time has it, until it is reset. An undo does
 // not touch it. (SL-03, SL-04)
 func TestPersistent(t *testing.T) {
-	require.Program(t, "mke2fs", "e2fsprogs")
 	s := sandbox(t)
 	before := s.Snapshot(t)
 	persistent := func(script string) []string {
@@ -81,7 +79,6 @@ func disksOf(t *testing.T, dir string) []string {
 // A session's reset wipes its persistent machine (SL-05), here one with the general kernel, which a release has. A disk that is full is
 // that inside, and nothing worse.
 func TestPersistentReset(t *testing.T) {
-	require.Program(t, "mke2fs", "e2fsprogs")
 	l := startLive(t, func(_ *api.Config, o *qemu.Options) {
 		o.NineP = true
 		o.Disk = qemu.Disk{Path: filepath.Join(t.TempDir(), "m", "disk.raw"), Bytes: qemu.MinDiskBytes}

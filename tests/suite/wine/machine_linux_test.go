@@ -58,7 +58,7 @@ func newWindows(t *testing.T) *windows {
 	for _, name := range []string{"base.cpio", "kernel", "manifest.json"} {
 		w.put(filepath.Join(cache, "sandbox", "guest", "amd64", name), images+`\sandbox\guest\amd64\`+name)
 	}
-	w.text(settings+`\codeagent\codeagent.toml`, fmt.Sprintf("[vm]\nqemu = '%s'\nacceleration = 'tcg'\nmemory = '256MiB'\nboot_timeout = '4m'\n", w.qemu))
+	w.text(settings+`\codeagent\codeagent.toml`, fmt.Sprintf("[vm]\nqemu = '%s'\nacceleration = 'tcg'\nmemory = '256MiB'\nboot_timeout = '4m'\nmode = 'persistent'\ndisk_size = '256MiB'\n", w.qemu))
 	return w
 }
 
@@ -145,7 +145,7 @@ func (w *windows) must(args ...string) string {
 }
 
 // TestUndoOnWindows: a Linux guest removes everything in a folder of drive C:, and Windows' program puts it back: by commands, and in a session over STDIO, in which an MCP client and other
-// processes of the program work, too, until it is killed.
+// processes of the program work, too, until it is killed. The machine is persistent: what it kept in its home directory the next one has.
 func TestUndoOnWindows(t *testing.T) {
 	w := newWindows(t)
 	for i := range 20 {
@@ -164,7 +164,7 @@ func TestUndoOnWindows(t *testing.T) {
 	w.onConsole()
 	w.must("undo")
 	same("undo of what a command on a console did", before)
-	out := w.must("run", "--", "sh", "-ec", `echo more >> f3; mv f2 f2-renamed; mkdir -p a/b; echo deep > a/b/c; mv src/deep moved; ln -s f1 sym; chmod 755 f4; mkfifo pipe
+	out := w.must("run", "--", "sh", "-ec", `echo kept >~/kept; echo more >> f3; mv f2 f2-renamed; mkdir -p a/b; echo deep > a/b/c; mv src/deep moved; ln -s f1 sym; chmod 755 f4; mkfifo pipe
 		[ "$(cat sym)" = 1 ]; [ "$(stat -c %a f4)" = 755 ]; ls -l | sed 's/^/    /'; rm f5
 		for name in con nul.txt COM1 f6:stream 'f6 ' f6. 'a\b' F6; do
 			[ ! -e "$name" ] || echo "$name is there"; ! echo wrong 2>/dev/null >"$name" || echo "$name was made"; rm -f "$name"; done
@@ -195,6 +195,9 @@ func TestUndoOnWindows(t *testing.T) {
 	same("redo of both", interrupted)
 	w.must("undo", "2")
 	same("undo of both again", before)
+	if out := w.must("guest", "reset"); !strings.Contains(out, "removed") {
+		t.Errorf("guest reset: %s", out)
+	}
 	if left, err := filepath.Glob(filepath.Join(w.host(w.variable("TEMP")), "sandbox-*")); err != nil || len(left) > 0 {
 		t.Errorf("left in the directory for temporary files: %q, %v", left, err)
 	}
@@ -243,11 +246,11 @@ func (w *windows) serve() *served {
 func (s *served) removeAll(first *treesnap.Snapshot, snap func() *treesnap.Snapshot, same func(string, *treesnap.Snapshot)) {
 	t := s.t
 	t.Helper()
-	id := s.c.Send("agent.execute", map[string]any{"command": "[ -L sym ] && [ -p pipe ] && stat -c %a f4; rm -rf *; ls -A | wc -l"})
+	id := s.c.Send("agent.execute", map[string]any{"command": "[ -L sym ] && [ -p pipe ] && stat -c %a f4; cat ~/kept; rm -rf *; ls -A | wc -l"})
 	if m := s.c.Response(id); !m.OK() {
 		t.Fatalf("rm -rf: %s", m.Line)
 	}
-	if said := s.output(); said != "755\n0\n" {
+	if said := s.output(); said != "755\nkept\n0\n" {
 		t.Errorf("the second step said %q", said)
 	}
 	if left, err := os.ReadDir(s.host(`C:\project`)); err != nil || len(left) != 0 {
