@@ -73,6 +73,9 @@ type RootFS struct {
 	Manifest RootManifest
 }
 
+// Path is the file's, a squashfs.
+func (r RootFS) Path() string { return filepath.Join(r.Dir, rootFile) }
+
 // rootDir is where the root file system for an architecture is.
 func rootDir(dir, arch string) string { return filepath.Join(dir, "debian-"+arch) }
 
@@ -205,7 +208,7 @@ func (r RootFS) Verify() error {
 		return err
 	}
 	_ = f.Close()
-	got, err := sumFile(filepath.Join(r.Dir, rootFile))
+	got, err := sumFile(r.Path())
 	if err == nil && got != r.Manifest.File {
 		err = r.damaged()
 	}
@@ -213,13 +216,13 @@ func (r RootFS) Verify() error {
 }
 
 func (r RootFS) damaged() error {
-	return fmt.Errorf("%w again (%s is not what was built)", errNoRoot, filepath.Join(r.Dir, rootFile))
+	return fmt.Errorf("%w again (%s is not what was built)", errNoRoot, r.Path())
 }
 
 // open opens the file for reading. It is too large to be read at every start:
 // its size is what is looked at.
 func (r RootFS) open() (*os.File, error) {
-	f, err := os.Open(filepath.Join(r.Dir, rootFile))
+	f, err := os.Open(r.Path())
 	if err != nil {
 		return nil, fmt.Errorf("%w (%w)", errNoRoot, err)
 	}

@@ -15,4 +15,8 @@
 // The group mediated has three sides that run the same scripts as the same ordinary
 // user: native (no jail), and a jail's session behind the mediated bridge and behind
 // FUSE.
+//
+// The group 9p boots two guests, which need the images of the tests (tests/kit/guestimage). In one
+// the folder is served over 9P, as on hosts without virtio-fs, and there are the guest's own disk
+// and memory; in the other over virtio-fs. All four take turns.
 package main

@@ -22,29 +22,32 @@ import (
 	"github.com/codeagent/sandbox/tests/bench/internal/report"
 )
 
-// benchRuntime returns the runtime with the image that was built; the general
-// kernel with ninep set, in which 9P is.
-func benchRuntime(ninep bool) (*qemu.Runtime, error) {
+// benchSource is the image that was built; with ninep set that with the general kernel, in which 9P is.
+func benchSource(ninep bool) (image.Source, error) {
 	guest, err := os.ReadFile(filepath.Join("cmd/sandbox/internal/launch/embed", "sandbox-guest-"+runtime.GOARCH))
 	if err != nil {
-		return nil, errors.New("make build makes the guest's program")
+		return image.Source{}, errors.New("make build makes the guest's program")
 	}
 	source := image.Source{Arch: runtime.GOARCH, Guest: guest}
 	if source.Dir, err = image.DefaultDir(); err != nil {
-		return nil, err
+		return source, err
 	}
 	if ninep {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			return nil, err
-		}
-		source.Dir = filepath.Join(cache, "sandbox-tests-generic", "sandbox", "guest") // of the tests in tests/suite/vm
+		source.Dir = filepath.Join(source.Dir, "..", "..", "sandbox-tests-generic", "sandbox", "guest") // of the tests in tests/suite/vm
 	}
 	f, err := source.Open()
+	if err == nil {
+		_ = f.Close() // it was a look
+	}
+	return source, err
+}
+
+// benchRuntime returns the runtime with that image.
+func benchRuntime(ninep bool) (*qemu.Runtime, error) {
+	source, err := benchSource(ninep)
 	if err != nil {
 		return nil, err
 	}
-	_ = f.Close() // it was a look
 	return qemu.New(qemu.Options{
 		VM: hypervisor.VM{MemoryBytes: 512 << 20}, Umask: 0o022, NineP: ninep,
 		Image: func(context.Context) (qemu.Image, error) {

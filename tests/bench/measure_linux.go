@@ -31,6 +31,7 @@ func groups() []group {
 		{"asked", benchAsked},
 		{"vm", benchMachine},
 		{"shares", benchShares},
+		{"9p", benchNineP},
 		{"mcp", benchMCP},
 		{"stdio", benchStdio},
 		{"ui", benchUI},

@@ -69,6 +69,9 @@ type side interface {
 	Close() error
 }
 
+// elsewhere is a side that works in a machine's memory, which this machine has given to it at its start.
+type elsewhere interface{ apart() }
+
 // cooler is a side that can make its kernel forget what it caches.
 type cooler interface {
 	cold(ctx context.Context) error
