@@ -36,7 +36,7 @@ func genPath(t *rapid.T, w *world) string {
 func pathsBelow(dir string) (paths []string) {
 	_ = filepath.WalkDir(dir, func(p string, _ fs.DirEntry, _ error) error {
 		if p != dir {
-			paths = append(paths, p[len(dir)+1:])
+			paths = append(paths, filepath.ToSlash(p[len(dir)+1:]))
 		}
 		return nil
 	})

@@ -12,10 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
@@ -23,23 +21,12 @@ import (
 // afterKill waits until what is written now was surely not written by the undo that was killed.
 func (w *world) afterKill() {
 	w.t.Helper()
-	roll, err := unix.Open(w.log.o.Dir+"/rollback", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	roll, err := hostfs.OpenDirAt(w.log.dir.FD(), "rollback")
 	w.ok(err)
-	defer func() { _ = unix.Close(roll) }()
+	defer hostfs.Close(roll)
 	death, err := store.ReadAlive(roll)
 	w.ok(err)
-	last := death.Step() // later than the moment that counts
-	for end := time.Now().Add(20 * time.Second); ; {
-		w.ok(os.WriteFile(w.base+"/probe", nil, 0o600))
-		var st unix.Stat_t
-		w.ok(unix.Stat(w.base+"/probe", &st))
-		if st.Ctim.Nano() > last.UnixNano() {
-			return
-		}
-		if time.Now().After(end) {
-			w.t.Fatalf("the undo has not ended: %v", last)
-		}
-	}
+	w.past(death.Step()) // later than the moment that counts
 }
 
 // meanwhile is what somebody does while an undo is interrupted. It returns the contents that must

@@ -178,8 +178,8 @@ func small(t testing.TB) func(work string) {
 		mustWrite(t, filepath.Join(work, "big"), strings.Repeat("0123456789abcdef", 64<<10)) // 1 MiB
 		for _, err := range []error{
 			os.Mkdir(filepath.Join(work, "empty"), 0o750),
-			os.Symlink("a.txt", filepath.Join(work, "link")),
-			os.Symlink("/nowhere/at all", filepath.Join(work, "dir/dangling")),
+			symlink("a.txt", filepath.Join(work, "link")),
+			symlink("/nowhere/at all", filepath.Join(work, "dir/dangling")),
 			os.Link(filepath.Join(work, "a.txt"), filepath.Join(work, "dir/hard")),
 			os.Chmod(filepath.Join(work, "b.txt"), 0o640),
 		} {
@@ -188,6 +188,14 @@ func small(t testing.TB) func(work string) {
 			}
 		}
 	}
+}
+
+// symlink makes a symlink from outside, or what [undologtest.Applier.Symlink] makes.
+func symlink(target, path string) error {
+	if undologtest.Plain {
+		return os.WriteFile(path, []byte(target), 0o644)
+	}
+	return os.Symlink(target, path)
 }
 
 // outside makes or overwrites a file from outside.
@@ -260,4 +268,17 @@ func mustWrite(t testing.TB, path, content string) {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// applier is the bridge of most tests.
+type applier = undologtest.Applier
+
+// run calls functions until one fails.
+func run(fs ...func() error) error {
+	for _, f := range fs {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -13,22 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
-
-type applier = undologtest.Applier
-
-// run calls functions until one fails.
-func run(fs ...func() error) error {
-	for _, f := range fs {
-		if err := f(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // xattrs skips where the file system has no user attributes.
 func xattrs(t *testing.T, path, attr, value string) {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"testing"
+	"time"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
@@ -197,6 +199,8 @@ func (w *world) rename(from, to string, flags uint32) error {
 		return errNoSuch
 	case strings.HasPrefix(to+"/", from+"/"), strings.HasPrefix(from+"/", to+"/"):
 		return errNoSuch
+	case undologtest.Plain && flags == posix.RENAME_EXCHANGE: // as programs do it there
+		return errors.Join(w.rename(from, from+"~", 0), w.rename(to, from, 0), w.rename(from+"~", to, 0))
 	case flags == 0 && victim != nil && (o.Type == posix.S_IFDIR) != (victim.Type == posix.S_IFDIR):
 		return errNoSuch
 	}
@@ -297,6 +301,38 @@ func (w *world) snapshot() *treesnap.Snapshot {
 	w.t.Helper()
 	w.checkHeld()
 	return treesnap.MustTake(w.t, w.base+"/work")
+}
+
+// past waits until the file system's clock is later than last: what is changed from then on was surely changed later.
+func (w *world) past(last time.Time) {
+	w.t.Helper()
+	probe := w.base + "/probe"
+	for end := time.Now().Add(20 * time.Second); ; {
+		w.ok(os.WriteFile(probe, []byte("x"), 0o600))
+		now, err := os.Stat(probe)
+		w.ok(err)
+		if now.ModTime().After(last) {
+			return
+		}
+		if time.Now().After(end) {
+			w.t.Fatalf("the clock stands still: %v", last)
+		}
+	}
+}
+
+// outside writes a file as somebody outside does.
+func (w *world) outside(path, data string) {
+	w.t.Helper()
+	w.ok(os.WriteFile(filepath.Join(w.base, "work", path), []byte(data), 0o644))
+}
+
+// needs ends the test where the file system has none of what the test is about, as Windows': it is kept beside the log there (package posixmeta), of which the
+// log knows nothing.
+func needs(t testing.TB, what string) {
+	t.Helper()
+	if undologtest.Plain {
+		t.Skip("Windows' file systems have no " + what)
+	}
 }
 
 // checkHeld makes sure that the log knows how many names it has of each file,

@@ -284,14 +284,17 @@ func (a *Applier) MkdirAll(path string) error {
 	return nil
 }
 
-// Mkfifo makes a FIFO.
+// Mkfifo makes a FIFO, or an empty file where package posixmeta does that.
 func (a *Applier) Mkfifo(path string, mode uint32) error {
+	if Plain {
+		return a.Create(path, mode)
+	}
 	return a.make(path, fsbridge.OpMknod, func(fd int, name string) error { return hostfs.MknodAt(fd, name, posix.S_IFIFO|mode) })
 }
 
 // Symlink makes a symlink, or a file with its target where package posixmeta does that.
 func (a *Applier) Symlink(target, path string) error {
-	if plain {
+	if Plain {
 		return a.make(path, fsbridge.OpCreate, func(fd int, name string) error { return hostfs.WriteNewAt(fd, name, target, 0o644) })
 	}
 	return a.make(path, fsbridge.OpSymlink, func(fd int, name string) error { return hostfs.SymlinkAt(target, fd, name) })

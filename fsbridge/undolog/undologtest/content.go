@@ -201,7 +201,7 @@ func (a *Applier) RemoveXattr(path, attr string) error {
 
 // xattr changes an attribute, if the file system has any: else they are in package posixmeta, of which the log knows nothing.
 func (a *Applier) xattr(path string, kind fsbridge.Kind, attr string, f func(fd int) error) error {
-	if plain {
+	if Plain {
 		return nil
 	}
 	return a.onNode(path, func(n *node, st hostfs.Stat, fd int) error {

@@ -8,8 +8,8 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
-// plain: the file system has neither symlinks nor attributes, as Windows' for us.
-const plain = runtime.GOOS == "windows"
+// Plain: the file system has neither symlinks nor modes, attributes, FIFOs and files without a name, and exchanges no names, as Windows' for us.
+const Plain = runtime.GOOS == "windows"
 
 // T is what testing.T and rapid.T have in common.
 type T interface {

@@ -8,7 +8,10 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
@@ -41,7 +44,7 @@ func TestU1EditBeforeRemoval(t *testing.T) {
 			w.begin(w.log.NextID(TypeCommand))
 			w.ok(w.rename("c", "d", 0))
 			w.append("d", ", and mine")
-			w.tick("d")
+			w.past(time.Now())
 			w.ok(w.unlink("d"))
 			switch end {
 			case "undone":
@@ -62,22 +65,6 @@ func TestU1EditBeforeRemoval(t *testing.T) {
 	}
 }
 
-// tick waits until the file system's clock is later than the last change of a file.
-func (w *world) tick(path string) {
-	w.t.Helper()
-	// A probe beside the folder has a later time at some moment.
-	for {
-		w.ok(os.WriteFile(w.base+"/probe", nil, 0o600))
-		probe, err := os.Lstat(w.base + "/probe")
-		w.ok(err)
-		it, err := os.Lstat(filepath.Join(w.base, "work", path))
-		w.ok(err)
-		if probe.ModTime().After(it.ModTime()) {
-			return
-		}
-	}
-}
-
 // TestU1WrittenInLog has a program outside that goes on writing to a file which a step has removed. That is no content that
 // an undo puts back unasked. It stays in the log, is named, and can be had from there.
 func TestU1WrittenInLog(t *testing.T) {
@@ -85,17 +72,16 @@ func TestU1WrittenInLog(t *testing.T) {
 	defer w.close()
 	w.outside("c", "one")
 	w.outside("keep", "one")
-	f, err := os.OpenFile(w.base+"/work/c", os.O_WRONLY|os.O_APPEND, 0)
+	f, err := posix.Open(w.base+"/work/c", posix.O_WRONLY, 0) // which others may rename meanwhile, also on Windows
 	w.ok(err)
-	defer f.Close()
+	defer hostfs.Close(f)
 	before := w.snapshot()
 	w.step(func() {
 		w.ok(w.unlink("c"))
 		w.ok(w.write("keep", 0, "two"))
 	})
 	after := w.snapshot()
-	_, err = f.WriteString(", and mine")
-	w.ok(err)
+	w.ok(hostfs.PwriteFull(f, []byte(", and mine"), int64(len("one"))))
 	if _, err := w.log.Undo(context.Background(), UndoOptions{}); !errors.Is(err, ErrDamaged) {
 		t.Fatal(err)
 	}
@@ -165,16 +151,15 @@ func TestU1EditOfRemoved(t *testing.T) {
 				w.ok(w.rename("b", "c", 0))
 			}
 		})
-		f, err := os.OpenFile(w.base+"/work/c", os.O_WRONLY|os.O_APPEND, 0)
+		f, err := posix.Open(w.base+"/work/c", posix.O_WRONLY, 0) // which others may rename meanwhile, also on Windows
 		w.ok(err)
-		defer f.Close()
+		defer hostfs.Close(f)
 		w.begin(w.log.NextID(TypeCommand))
 		w.ok(w.unlink("c"))
 		w.ok(w.create("d", "new"))
 		crashed(w)
 		w.later()
-		_, err = f.WriteString(", and mine")
-		w.ok(err)
+		w.ok(hostfs.PwriteFull(f, []byte(", and mine"), int64(len("one"))))
 		now := w.snapshot()
 		if r := recovered(t, w); r == nil || !r.Kept || !slices.Contains(r.Edited, "c") && !slices.Contains(r.Edited, "b") {
 			t.Fatalf("%d: %+v", links, r)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
@@ -59,7 +61,7 @@ func (w *damagedLog) files() (list []string) {
 	undo := filepath.Join(w.base, "undo")
 	w.ok(filepath.WalkDir(undo, func(p string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() && d.Name() != "lock" {
-			list = append(list, strings.TrimPrefix(p, undo+"/"))
+			list = append(list, filepath.ToSlash(p[len(undo)+1:]))
 		}
 		return err
 	}))
@@ -124,11 +126,11 @@ func TestU14DamagedLog(t *testing.T) {
 func TestU14CutBetweenRecords(t *testing.T) {
 	const file = "steps/2/journal"
 	model := newDamagedLog(t, false)
-	f, err := os.Open(filepath.Join(model.base, "undo", file))
+	f, err := posix.Open(filepath.Join(model.base, "undo", file), posix.O_RDONLY, 0)
 	model.ok(err)
-	defer f.Close()
+	defer hostfs.Close(f)
 	var ends []int
-	model.ok(format.ScanJournal(int(f.Fd()), func(_ format.RecordType, payload []byte, off int64) error {
+	model.ok(format.ScanJournal(f, func(_ format.RecordType, payload []byte, off int64) error {
 		ends = append(ends, int(off)+len(payload))
 		return nil
 	}))

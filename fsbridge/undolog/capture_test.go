@@ -10,10 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
@@ -144,7 +143,7 @@ func BenchmarkUnlink(b *testing.B) {
 			e.must(err)
 			defer dir.Close()
 			objs := make([]fsbridge.Op, b.N)
-			self := fsbridge.Object{ID: dir.ID(), Type: unix.S_IFDIR, Place: rootPlace{}}
+			self := fsbridge.Object{ID: dir.ID(), Type: posix.S_IFDIR, Place: rootPlace{}}
 			places := make([]namedPlace, b.N)
 			nodes := make([]fsbridge.Object, b.N)
 			for i := range objs {
@@ -180,7 +179,7 @@ type rootPlace struct{}
 
 func (rootPlace) Binding() (*fsbridge.Object, string, bool) { return nil, "", false }
 func (rootPlace) Known() (*fsbridge.Object, string, bool)   { return nil, "", false }
-func (rootPlace) Open(int) (int, error)                     { return -1, unix.ENOENT }
+func (rootPlace) Open(int) (int, error)                     { return -1, posix.ENOENT }
 func (rootPlace) Writers() int                              { return 0 }
 func (rootPlace) Handles() int                              { return 0 }
 
@@ -215,16 +214,16 @@ func TestConcurrentCaptures(t *testing.T) {
 				name := fmt.Sprintf("d%d/f%d", i%4, i)
 				switch (i + w) % 4 {
 				case 0:
-					errs <- ignore(e.a.WriteAt(name, []byte("w"), 3), unix.ENOENT)
+					errs <- ignore(e.a.WriteAt(name, []byte("w"), 3), posix.ENOENT)
 				case 1:
-					errs <- ignore(e.a.Chmod(name, 0o600), unix.ENOENT)
+					errs <- ignore(e.a.Chmod(name, 0o600), posix.ENOENT)
 				case 2:
 					errs <- e.a.WriteAt("shared", []byte("changed"), int64(i*w)*3000)
 				case 3:
-					errs <- ignore(e.a.WriteFile(fmt.Sprintf("d%d/new-%d-%d", i%4, w, i), []byte("n")), unix.ENOENT)
+					errs <- ignore(e.a.WriteFile(fmt.Sprintf("d%d/new-%d-%d", i%4, w, i), []byte("n")), posix.ENOENT)
 				}
 				if i%8 == w {
-					errs <- ignore(e.a.Unlink(name), unix.ENOENT)
+					errs <- ignore(e.a.Unlink(name), posix.ENOENT)
 				}
 			}
 		})
@@ -264,13 +263,13 @@ func TestPowerDurability(t *testing.T) {
 func TestUL09_Reflink(t *testing.T) {
 	e := newSession(t, small(t))
 	probe := func() bool {
-		src, err := os.Open(filepath.Join(e.work, "big"))
+		src, err := posix.Open(filepath.Join(e.work, "big"), posix.O_RDONLY, 0)
 		e.must(err)
-		defer src.Close()
-		dst, err := os.Create(filepath.Join(t.TempDir(), "clone"))
+		defer hostfs.Close(src)
+		dst, err := posix.Open(filepath.Join(t.TempDir(), "clone"), posix.O_WRONLY|posix.O_CREAT, 0o600)
 		e.must(err)
-		defer dst.Close()
-		return hostfs.CloneFD(int(dst.Fd()), int(src.Fd())) == nil
+		defer hostfs.Close(dst)
+		return hostfs.CloneFD(dst, src) == nil
 	}
 	offered := probe()
 	before := e.snap()
@@ -295,7 +294,7 @@ func TestFailedOperations(t *testing.T) {
 	e.a.Fail = func(op *fsbridge.Op) error {
 		switch op.Kind {
 		case fsbridge.OpCreate, fsbridge.OpRename, fsbridge.OpMkdir, fsbridge.OpLink, fsbridge.OpWrite, fsbridge.OpSetattr:
-			return unix.EIO
+			return posix.EIO
 		}
 		return nil
 	}
@@ -303,7 +302,7 @@ func TestFailedOperations(t *testing.T) {
 		e.a.Create("stranger", 0o644), e.a.Rename("b.txt", "big", 0), e.a.Rename("b.txt", "stranger2", 0),
 		e.a.Mkdir("dir/new", 0o755), e.a.Link("b.txt", "b3"), e.a.WriteAt("b.txt", []byte("x"), 0), e.a.Chmod("dir", 0o700),
 	} {
-		if !errors.Is(err, unix.EIO) {
+		if !errors.Is(err, posix.EIO) {
 			t.Fatal(err)
 		}
 	}
@@ -343,7 +342,7 @@ func TestMBFailsBesideAnother(t *testing.T) {
 	for name, made := range map[string]func(a *undologtest.Applier) error{
 		"made":    func(a *undologtest.Applier) error { return a.Mkdir("made", 0o755) },
 		"linked":  func(a *undologtest.Applier) error { return a.Symlink("x", "linked") },
-		"renamed": func(a *undologtest.Applier) error { return a.Rename("b.txt", "renamed", unix.RENAME_NOREPLACE) },
+		"renamed": func(a *undologtest.Applier) error { return a.Rename("b.txt", "renamed", posix.RENAME_NOREPLACE) },
 	} {
 		captured, done, failed := make(chan struct{}), make(chan struct{}), make(chan error)
 		e.a.Fail = func(*fsbridge.Op) error { close(captured); <-done; return nil }
@@ -351,7 +350,7 @@ func TestMBFailsBesideAnother(t *testing.T) {
 		<-captured
 		e.must(made(undologtest.New(e.root, beforeDone{e.log, func() {
 			close(done)
-			if err := <-failed; !errors.Is(err, unix.EEXIST) {
+			if err := <-failed; !errors.Is(err, posix.EEXIST) {
 				t.Errorf("mkdir %s: %v", name, err)
 			}
 		}})))

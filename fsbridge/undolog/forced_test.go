@@ -53,6 +53,9 @@ func TestU1ForcedOverEdit(t *testing.T) {
 					continue
 				}
 				t.Run(name+"/"+how+"/"+end, func(t *testing.T) {
+					if name == "mode" {
+						needs(t, "modes")
+					}
 					bothPlaces(t, func(t *testing.T, w *world) {
 						w.step(func() { w.ok(w.mkdir("d")); w.ok(w.create("f", before)) })
 						if name == otherName {
@@ -107,6 +110,7 @@ func overEdit(t *testing.T, w *world, at string, right func(got, theirs string, 
 
 // Where edits only make warnings, an undo mixes nothing, either.
 func TestU1WarnedOverEdit(t *testing.T) {
+	needs(t, "modes")
 	w := newWorld(t, testDir(t), Options{Settings: Settings{Barriers: PolicyWarn}})
 	defer w.close()
 	w.step(func() { w.ok(w.create("f", "0123456789")) })

@@ -52,6 +52,9 @@ func TestU1RedoAfterNoticedEdit(t *testing.T) {
 				continue // nobody can tell, and nothing would be overwritten
 			}
 			t.Run(name+"/"+how, func(t *testing.T) {
+				if name == "mode" {
+					needs(t, "modes")
+				}
 				w := newWorld(t, testDir(t), Options{})
 				defer func() { w.close() }()
 				w.step(func() { w.ok(w.create("f", "one")) })

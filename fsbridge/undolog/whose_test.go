@@ -97,6 +97,7 @@ func TestU3LogOfOneFolder(t *testing.T) {
 
 // A log is not taken from where somebody else could have written it.
 func TestW9LogDirOfOthers(t *testing.T) {
+	needs(t, "modes")
 	e := newSession(t, nil)
 	e.must(e.log.Close())
 	for _, c := range []struct {

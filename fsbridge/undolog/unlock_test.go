@@ -3,16 +3,15 @@ package undolog
 import (
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // TestClosedWhileForking: a log that was closed can be opened at once, although a process that is being started still has copies of
 // all descriptors.
 func TestClosedWhileForking(t *testing.T) {
 	s := newSession(t, nil)
-	copied, err := unix.Dup(s.log.lock) // as in a child before it executes its program
+	copied, err := posix.Dup(s.log.lock) // as in a child before it executes its program
 	if err != nil {
 		t.Fatal(err)
 	}
