@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
 // Somebody edits a file of which the log has only a part. What it held before is then shown and restored as it was, or not at all; and the edit stays.
@@ -121,7 +123,7 @@ func TestDiffGoesOn(t *testing.T) {
 		t.Errorf("diff: %v", err)
 	}
 	want := []string{"What f held is not shown", "-before\n+after!\n"}
-	if os.Geteuid() != 0 { // root is never denied
+	if os.Geteuid() != 0 && !undologtest.Plain { // root is never denied, and nobody where there are no modes
 		want = append(want, "What m held is not shown: permission denied", "What is in z is not shown: permission denied")
 	}
 	for _, s := range want {
