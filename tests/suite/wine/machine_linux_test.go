@@ -182,7 +182,7 @@ func TestUndoOnWindows(t *testing.T) {
 	if out := w.must("history"); !strings.Contains(out, "interrupted") {
 		t.Errorf("history after kill -9 in mid-step: %s", out)
 	}
-	if out := w.must("diff", "1"); !strings.Contains(out, "+more") {
+	if out := w.must("diff", "2"); !strings.Contains(out, "+more") {
 		t.Errorf("diff: %s", out)
 	}
 	interrupted := snap()
@@ -263,8 +263,11 @@ func (s *served) removeAll(first *treesnap.Snapshot, snap func() *treesnap.Snaps
 	}
 	s.must("undo")
 	same("undo by another process", first)
-	if out, code := s.sandbox("run", "--", "true"); code != 125 || !strings.Contains(out, "cannot join") {
-		t.Errorf("a command of another process: %d, %s", code, out)
+	for _, keep := range [][]string{nil, {"--keep", "1m"}} {
+		out, code := s.sandbox(append(append([]string{"run"}, keep...), "--", "true")...)
+		if code != 125 || !strings.Contains(out, "cannot join") {
+			t.Errorf("a command of another process, %q: %d, %s", keep, code, out)
+		}
 	}
 	s.c.Must("undo.redo", nil, nil)
 	same("redo over STDIO", second)
