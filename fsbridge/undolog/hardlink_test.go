@@ -28,13 +28,7 @@ func TestRemovedNameOfChangedFile(t *testing.T) {
 				w.ok(w.setxattr("b", "user.a", "1"))
 				w.ok(remove(w))
 			})
-			after := w.snapshot()
-			for range 3 {
-				w.undo(1)
-				treesnap.Same(t, "undone", before, w.snapshot())
-				w.redo(1)
-				treesnap.Same(t, "redone", after, w.snapshot())
-			}
+			w.backAndForth(t, before)
 		}
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, testDir(t), Options{})
@@ -63,15 +57,21 @@ func TestNameThatStays(t *testing.T) {
 				w.ok(w.link(to, from))
 			}
 		})
-		after := w.snapshot()
-		for range 3 {
-			w.undo(1)
-			treesnap.Same(t, "undone", before, w.snapshot())
-			w.redo(1)
-			treesnap.Same(t, "redone", after, w.snapshot())
-		}
+		w.backAndForth(t, before)
 	}
 	bothPlaces(t, check)
+}
+
+// backAndForth undoes the last step and does it again, several times, and compares what that leaves with what was before it, and is now.
+func (w *world) backAndForth(t *testing.T, before *treesnap.Snapshot) {
+	t.Helper()
+	after := w.snapshot()
+	for range 3 {
+		w.undo(1)
+		treesnap.Same(t, "undone", before, w.snapshot())
+		w.redo(1)
+		treesnap.Same(t, "redone", after, w.snapshot())
+	}
 }
 
 // twoFileSystems returns directories that nothing can be renamed or linked

@@ -91,17 +91,21 @@ func (s openSteps) sign(dir *store.StepDir) {
 	s.l.sign.Swap(sign).Close()
 }
 
-// unsign ends it. Windows removes no file that is mapped.
-func (s openSteps) unsign() { s.l.sign.Swap(nil).Close() }
-
-func (s openSteps) Discard(name string, dir *store.StepDir) error {
-	dir.Settle()
-	s.unsign()
-	err := store.RemoveTree(context.Background(), s.l.at.Wal, name, s.l.relink, s.l.held)
-	if err != nil { // the step is still open
+// unsigned ends it, as Windows removes no file that is mapped, and calls f, after which the step is open no more. If f fails, it is still open.
+func (s openSteps) unsigned(dir *store.StepDir, f func() error) error {
+	s.l.sign.Swap(nil).Close()
+	err := f()
+	if err != nil {
 		s.sign(dir)
 	}
 	return err
+}
+
+func (s openSteps) Discard(name string, dir *store.StepDir) error {
+	dir.Settle()
+	return s.unsigned(dir, func() error {
+		return store.RemoveTree(context.Background(), s.l.at.Wal, name, s.l.relink, s.l.held)
+	})
 }
 
 func (s openSteps) Promote(name string, dir *store.StepDir, w *format.Writer, e *Entry, list []Affected) error {
@@ -122,15 +126,17 @@ func (s openSteps) Promote(name string, dir *store.StepDir, w *format.Writer, e 
 			return err
 		}
 	}
-	s.unsign()
-	if err := hostfs.UnlinkAt(dir.FD, store.AliveName); err != nil && !errors.Is(err, posix.ENOENT) {
-		return err
-	}
 	wal, steps := s.l.at.Wal, s.l.at.Steps
-	if err := fault.Point("commit.rename"); err != nil {
-		return err
-	}
-	if err := hostfs.RenameNew(wal, name, steps, store.FormatStepID(e.StepID)); err != nil {
+	err := s.unsigned(dir, func() error {
+		if err := hostfs.UnlinkAt(dir.FD, store.AliveName); err != nil && !errors.Is(err, posix.ENOENT) {
+			return err
+		}
+		if err := fault.Point("commit.rename"); err != nil {
+			return err
+		}
+		return hostfs.RenameNew(wal, name, steps, store.FormatStepID(e.StepID))
+	})
+	if err != nil {
 		return err
 	}
 	if w.Durable() {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
@@ -195,8 +194,8 @@ func TestLockAndOwner(t *testing.T) {
 	}
 	want := Owner{PID: 43, Session: "s", Socket: "/x"}
 	e.must(e.log.SetOwner(want))
-	if o, err := store.ReadOwner(e.undo); err != nil || o != want {
-		t.Errorf("owner %+v, %v", o, err)
+	if _, err := Open(context.Background(), e.opts); !errors.As(err, &locked) || locked.Owner != want {
+		t.Errorf("owner %+v, %v", locked.Owner, err)
 	}
 	st, err := os.Stat(e.undo)
 	e.must(err)

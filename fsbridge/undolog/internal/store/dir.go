@@ -194,17 +194,7 @@ func WriteOwner(fd int, o format.Owner) error {
 	return hostfs.TruncateFD(fd, int64(len(b)))
 }
 
-// ReadOwner returns what the lock file of the undo directory dir says, without
-// locking. The process it names may be gone.
-func ReadOwner(dir string) (format.Owner, error) {
-	r, err := OpenDir(dir, nil, false)
-	if err != nil {
-		return format.Owner{}, err
-	}
-	defer r.Close()
-	return readOwner(r)
-}
-
+// readOwner returns what the lock file says. The process that it names may be gone.
 func readOwner(dir *hostfs.Root) (o format.Owner, err error) {
 	b, err := hostfs.ReadSmall(dir.FD(), "lock", 64<<10)
 	if err != nil {
