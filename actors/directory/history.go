@@ -128,8 +128,9 @@ func (d *Directory) Mark(ctx context.Context, name string) error {
 	return d.Log.Mark(name)
 }
 
-// GC keeps house in the log. A log of another format can only be discarded.
+// GC keeps house in the log, and among the notes about logs. A log of another format can only be discarded.
 func (d *Directory) GC(ctx context.Context, o undolog.GCOptions) (undolog.GCResult, error) {
+	sweepNotes()
 	if d.Mismatch != nil && o.Discard {
 		return undolog.GCResult{}, undolog.Discard(ctx, d.Config.UndoDir)
 	}

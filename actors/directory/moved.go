@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
@@ -24,6 +25,10 @@ import (
 const (
 	// folderNotes is where the notes for folders are in the state directory.
 	folderNotes = "folders"
+	// unfinished begins the name that a note has until it is complete.
+	unfinished = ".new-"
+	// unfinishedTime is longer than anybody takes to complete one.
+	unfinishedTime = time.Hour
 	// maxNote bounds what is read of a note, in bytes.
 	maxNote = 16 << 10
 )
@@ -71,7 +76,7 @@ func note(path, text string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	tmp, err := os.CreateTemp(filepath.Dir(path), unfinished)
 	if err != nil {
 		return err
 	}
@@ -86,6 +91,26 @@ func note(path, text string) error {
 		_ = os.Remove(tmp.Name())
 	}
 	return err
+}
+
+// sweepNotes removes what a kill has left of notes that it cut.
+func sweepNotes() {
+	state, err := StateDir()
+	if err != nil {
+		return
+	}
+	for _, dir := range []string{folderNotes, hypervisor.LogNotes} {
+		dir = filepath.Join(state, dir)
+		list, _ := os.ReadDir(dir)
+		for _, e := range list {
+			if !strings.HasPrefix(e.Name(), unfinished) {
+				continue
+			}
+			if info, err := e.Info(); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > unfinishedTime {
+				_ = os.Remove(filepath.Join(dir, e.Name()))
+			}
+		}
+	}
 }
 
 // movedLog finds the log of the folder at path from when that had another path, or was put

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
@@ -157,5 +158,50 @@ func TestForget(t *testing.T) {
 	}
 	if _, err := os.Stat(folder); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSweepNotes: of a note that a kill has cut nothing is left after a while; one that is just being made stays, and so does each complete one.
+func TestSweepNotes(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	state, err := StateDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := noteLog("1-1", "/elsewhere/log"); err != nil { // a note in each directory
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-2 * unfinishedTime)
+	want := 2
+	for _, dir := range []string{folderNotes, hypervisor.LogNotes} {
+		for _, name := range []string{unfinished + "old", unfinished + "young"} {
+			path := filepath.Join(state, dir, name)
+			if err := os.WriteFile(path, []byte("/elsew"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasSuffix(name, "old") {
+				if err := os.Chtimes(path, long, long); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				want++
+			}
+		}
+	}
+	notes, err := filepath.Glob(filepath.Join(state, folderNotes, "1-1"))
+	if err != nil || len(notes) != 1 || os.Chtimes(notes[0], long, long) != nil {
+		t.Fatal(notes, err)
+	}
+	sweepNotes()
+	left, err := filepath.Glob(filepath.Join(state, "*", "*"))
+	hidden, herr := filepath.Glob(filepath.Join(state, "*", ".*"))
+	all := map[string]bool{}
+	for _, path := range append(left, hidden...) {
+		if all[path] = true; strings.HasSuffix(path, "old") {
+			t.Errorf("%s is left", path)
+		}
+	}
+	if err != nil || herr != nil || len(all) != want {
+		t.Errorf("left are %v, want %d", all, want)
 	}
 }
