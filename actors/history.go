@@ -127,7 +127,11 @@ func (s *Session) Undo(ctx context.Context, r api.UndoRequest) (api.UndoResult, 
 			return api.UndoResult{}, err
 		}
 		if id != 0 {
-			aborted = []undolog.Entry{{StepID: stepID(id), Type: undolog.TypeCommand, Status: messages.OutcomeFailed, StartedAt: begin, EndedAt: s.clock.Now()}}
+			e := undolog.Entry{StepID: stepID(id), Type: undolog.TypeCommand, Status: messages.OutcomeFailed, StartedAt: begin, EndedAt: s.clock.Now()}
+			if opened := s.board.Load().Newest; opened.Step == e.StepID {
+				e.Command = opened.Command
+			}
+			aborted = []undolog.Entry{e}
 			if r.Count--; r.Count == 0 {
 				return api.UndoResult{Directory: w.Config.Path, Steps: aborted, Took: s.clock.Now().Sub(begin)}, nil
 			}

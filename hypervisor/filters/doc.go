@@ -49,8 +49,8 @@
 //
 // The table:
 //
-// A filter is a list of what is allowed. [Families] is the table, with a reason for each
-// row. What it denies fails with EPERM. What programs try and have another way for fails with
+// A filter is a list of what is allowed: rows of [Family], with a reason for each.
+// What it denies fails with EPERM. What programs try and have another way for fails with
 // ENOSYS: so do clone3 (whose flags lie in memory) and every number that is not in the table, such as
 // that of a call which a newer kernel has. Whoever adds a call to the table has
 // looked at what it reaches. The table is in docs/security.md, too, and [Explain] says of a single

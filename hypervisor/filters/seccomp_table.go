@@ -33,9 +33,6 @@ type Family struct {
 	Calls []string
 }
 
-// Families is the table. Each call stands in one family.
-func Families() []Family { return families }
-
 // family makes a row. The names are in one text, for reading.
 func family(name string, v Verdict, why, calls string) Family {
 	return Family{Name: name, Verdict: v, Why: why, Calls: strings.Fields(calls)}

@@ -11,7 +11,8 @@ func absolute(path string) bool {
 // system is the directory for this user's temporary files.
 func system() string { return os.TempDir() }
 
-// exposed has nothing to look at: no session runs here.
+// exposed has nothing to look at: a mode tells nothing here of who may write. These directories are below the user's profile, whose list of
+// access keeps other users out.
 func exposed(os.FileInfo, bool) string { return "" }
 
 func writable(string) bool { return true }

@@ -14,6 +14,7 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/actors/frontend/socket"
+	"github.com/codeagent/sandbox/messages"
 )
 
 // writeTimeout bounds how long a client may leave an answer unread.
@@ -185,7 +186,11 @@ func (s *Server) serve(conn *socket.Conn) {
 	}()
 	actor, err := c.attach(ctx)
 	if err != nil {
-		s.o.Logger.Warn("control connection refused", "component", "control", "err", err)
+		level := slog.LevelWarn
+		if s.ending.Err() != nil || errors.Is(err, messages.ErrStopped) { // who comes while a session ends is told so by its end
+			level = slog.LevelDebug
+		}
+		s.o.Logger.Log(ctx, level, "control connection refused", "component", "control", "err", err)
 		return
 	}
 	defer actor.Detach()

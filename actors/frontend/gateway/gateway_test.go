@@ -951,18 +951,25 @@ func TestVanishedClient(t *testing.T) {
 	actortest.Eventually(t, "its end", func() bool { return len(l.s.Claims("team-a")) == 0 })
 }
 
+// replica is another gateway with the same settings, which reaches the API server at an address.
+func (l *lab) replica(server string) *Gateway {
+	l.Helper()
+	client, err := kube.New(kube.Config{Server: server, Clock: l.clock})
+	must(l.T, err)
+	l.Cleanup(client.Close)
+	o := l.g.o
+	o.Kube = client
+	g, err := New(o)
+	must(l.T, err)
+	l.Cleanup(g.Close)
+	return g
+}
+
 // TestTwoReplicas: what one has made the other knows, from the token alone.
 func TestTwoReplicas(t *testing.T) {
 	l := newLab(t, nil)
 	o := l.create(keyA, "{}")
-	client, err := kube.New(kube.Config{Server: l.s.URL, Clock: l.clock})
-	must(t, err)
-	defer client.Close()
-	opts := l.g.o
-	opts.Kube = client
-	other, err := New(opts)
-	must(t, err)
-	defer other.Close()
+	other := l.replica(l.s.URL)
 	r := httptest.NewRequest("POST", "/process.Process/List", strings.NewReader("{}"))
 	r.Header.Set("E2b-Sandbox-Id", o.SandboxID)
 	r.Header.Set("X-Access-Token", o.EnvdAccessToken)

@@ -186,15 +186,8 @@ func TestOvertaken(t *testing.T) {
 		}
 		l.s.ServeHTTP(w, r)
 	}))
-	defer way.Close()
-	client, err := kube.New(kube.Config{Server: way.URL, Clock: l.clock})
-	must(t, err)
-	defer client.Close()
-	opts := l.g.o
-	opts.Kube = client
-	other, err := New(opts)
-	must(t, err)
-	defer other.Close()
+	l.Cleanup(way.Close) // after the replica
+	other := l.replica(way.URL)
 	connect := make(chan answered, 1)
 	go func() {
 		r := httptest.NewRequestWithContext(t.Context(), "POST", path+"/connect", strings.NewReader("{}"))
