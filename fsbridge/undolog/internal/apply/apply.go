@@ -184,6 +184,9 @@ func (e *Engine) plan() {
 	for _, d := range t.Order {
 		for i := range t.Binds[d.Obj] {
 			b := &t.Binds[d.Obj][i]
+			if w := b.Want; w != nil && (w.Stays || w.Wanted) {
+				w.Several = true // though it may have had one name when it was recorded
+			}
 			if w := b.Want; w != nil && b.OccNode == w {
 				if w.Place.Kind == layer.InMade {
 					e.twice = append(e.twice, w)

@@ -381,15 +381,22 @@ func (e *Engine) present(fd, wanted int) map[string]bool {
 }
 
 // path returns where n is, for people.
-func (e *Engine) path(n *layer.Node) string {
+func (e *Engine) path(n *layer.Node) string { return e.pathAfter(n, nil) }
+
+// pathAfter returns where n will be when what goes somewhere is there, for people.
+func (e *Engine) pathAfter(n *layer.Node, goes map[*layer.Node]layer.Place) string {
 	var parts []string
 	for i := 0; n != nil && n.Obj != format.RootObj && i < 10_000; i++ {
-		if n.Place.Kind != layer.InTree {
+		at, ok := goes[n]
+		if !ok {
+			at = n.Place
+		}
+		if at.Kind != layer.InTree {
 			parts = append(parts, fmt.Sprintf("(object %d)", n.Obj))
 			break
 		}
-		parts = append(parts, n.Place.Name)
-		n = e.t.Nodes[n.Place.Dir]
+		parts = append(parts, at.Name)
+		n = e.t.Nodes[at.Dir]
 	}
 	s := ""
 	for i := len(parts) - 1; i >= 0; i-- {

@@ -49,7 +49,7 @@ type Node struct {
 	Missing bool // it was taken away from outside, and is wanted back
 	Xattrs  bool // the step has its attributes
 	Dirty   bool // its metadata is not as recorded
-	Several bool // a file that has or had more than one name
+	Several bool // a file that has, had or will have more than one name
 	Shared  bool // a file that has other names than the one in a blob
 	Marks
 }
@@ -402,7 +402,7 @@ func (n *Node) Compare(st *hostfs.Stat) {
 		n.stay(st)
 	}
 	m := &n.Meta
-	n.Several = !st.IsDir() && (st.Nlink > 1 || !n.Created && m.Nlink > 1)
+	n.Several = n.Several || !st.IsDir() && (st.Nlink > 1 || !n.Created && m.Nlink > 1)
 	n.Dirty = !n.Created && (n.Content || n.Xattrs || st.Mode&0o7777 != m.Mode&0o7777 ||
 		st.UID != m.UID || st.GID != m.GID || st.Mtime != m.Mtime)
 }
