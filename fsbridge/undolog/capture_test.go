@@ -231,7 +231,7 @@ func TestConcurrentCaptures(t *testing.T) {
 	wg.Wait()
 	close(errs)
 	for err := range errs {
-		if err != nil && !errors.Is(err, hostfs.ErrChanged) {
+		if err != nil && !errors.Is(err, hostfs.ErrChanged) && !errors.Is(err, posix.ESTALE) { // removed meanwhile, as Windows says it
 			t.Error(err)
 		}
 	}
