@@ -90,3 +90,25 @@ func prompt(k keys, out io.Writer, q PromptQuestion, gone <-chan struct{}) (a Pr
 		}
 	}
 }
+
+// given is what a prompt returned.
+type given struct {
+	PromptAnswer
+	answered bool
+}
+
+// await waits for the answer to a question that a relay puts, until the command has ended, and with it the question, or gone is closed.
+func await(result <-chan given, ended, gone <-chan struct{}) (a PromptAnswer, answered bool) {
+	select {
+	case r := <-result:
+		return r.PromptAnswer, r.answered
+	case <-ended:
+	case <-gone:
+	}
+	select {
+	case r := <-result: // it was answered just before
+		return r.PromptAnswer, r.answered
+	default:
+		return PromptAnswer{}, false
+	}
+}

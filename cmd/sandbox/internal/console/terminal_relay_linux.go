@@ -221,28 +221,13 @@ func (t *Relay) Stop() {
 
 // Ask puts a question on the user's terminal while the command's output waits.
 func (t *Relay) Ask(q PromptQuestion, gone <-chan struct{}) (a PromptAnswer, answered bool) {
-	type given struct {
-		PromptAnswer
-		answered bool
-	}
 	result := make(chan given, 1)
 	t.do(func() {
 		a, answered := prompt(descriptorKeys(t.in.Fd()), t.out, q, gone)
 		t.redraw()
 		result <- given{a, answered}
 	})
-	select {
-	case r := <-result:
-		return r.PromptAnswer, r.answered
-	case <-t.done: // the command has ended, and with it the question
-	case <-gone:
-	}
-	select {
-	case r := <-result: // it was answered just before
-		return r.PromptAnswer, r.answered
-	default:
-		return PromptAnswer{}, false
-	}
+	return await(result, t.done, gone)
 }
 
 func (t *Relay) loop() {

@@ -184,10 +184,6 @@ func (t *Relay) Stop() {
 
 // Ask puts a question on the user's terminal while the command's output waits.
 func (t *Relay) Ask(q PromptQuestion, gone <-chan struct{}) (a PromptAnswer, answered bool) {
-	type given struct {
-		PromptAnswer
-		answered bool
-	}
 	result := make(chan given, 1)
 	ask := func() {
 		t.screen.Lock()
@@ -202,18 +198,7 @@ func (t *Relay) Ask(q PromptQuestion, gone <-chan struct{}) (a PromptAnswer, ans
 	case <-t.typed:
 		return PromptAnswer{}, false
 	}
-	select {
-	case r := <-result:
-		return r.PromptAnswer, r.answered
-	case <-t.typed: // the command has ended, and with it the question
-	case <-gone:
-	}
-	select {
-	case r := <-result: // it was answered just before
-		return r.PromptAnswer, r.answered
-	default:
-		return PromptAnswer{}, false
-	}
+	return await(result, t.typed, gone)
 }
 
 // fromUser gives the command what is typed, until it has ended.
