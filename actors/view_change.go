@@ -14,6 +14,7 @@ import (
 	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/step"
 	"github.com/codeagent/sandbox/fsbridge/files"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/paths"
@@ -229,7 +230,7 @@ func newSpool(ctx context.Context, in io.Reader, dir string) (*spool, error) {
 		return s, err
 	}
 	var err error
-	if s.file, err = unnamed(dir); err != nil {
+	if s.file, err = posix.Unnamed(dir); err != nil {
 		return s, fmt.Errorf("keep what is to be written: %w", err)
 	}
 	if _, err = s.small.WriteTo(s.file); err == nil {

@@ -1,18 +1,17 @@
-package image
+package posix
 
 import (
 	"crypto/rand"
-	"errors"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/windows"
 )
 
-// anonymous makes a temporary file that is gone when it is closed. It has no name for those who would open it by that: Windows lets
+// Unnamed makes a file in the directory dir of the host, for this program alone, which is gone when it is closed. It has no name for those who would open it by that: Windows lets
 // nobody do so who does not expect that it goes.
-func anonymous() (*os.File, error) {
-	path, err := windows.UTF16PtrFromString(filepath.Join(os.TempDir(), "sandbox-initramfs-"+rand.Text()))
+func Unnamed(dir string) (*os.File, error) {
+	path, err := windows.UTF16PtrFromString(filepath.Join(dir, ".sandbox-"+rand.Text()))
 	if err != nil {
 		return nil, err
 	}
@@ -24,5 +23,3 @@ func anonymous() (*os.File, error) {
 	}
 	return os.NewFile(uintptr(h), ""), nil
 }
-
-func exchange(string, string) error { return errors.ErrUnsupported }
