@@ -1,6 +1,9 @@
 package inherit
 
-import "os"
+import (
+	"os"
+	"runtime"
+)
 
 // UnfitDir is a variable that is set and whose value is not used.
 type UnfitDir struct {
@@ -22,6 +25,9 @@ func SocketDir() (dir string, unfit []UnfitDir) {
 		return dir, nil
 	}
 	uid := os.Getuid()
+	if uid == 0 && runtime.GOOS == "darwin" {
+		return "/var/run/sandbox", unfit // there is no /run
+	}
 	if uid == 0 {
 		return "/run/sandbox", unfit
 	}

@@ -4,7 +4,7 @@ package serve
 
 import "os"
 
-// takeStdout has nothing to do where no session can run.
+// takeStdout leaves it as it is: what runs here has streams of its own, in the machine.
 func takeStdout(stdout, _ *os.File) (*os.File, error) { return stdout, nil }
 
 func takeStdin(stdin, _ *os.File) (*os.File, error) { return stdin, nil }
