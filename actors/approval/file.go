@@ -110,11 +110,11 @@ func (f File) Update(now time.Time, change func([]Rule) ([]Rule, error)) error {
 	if err := os.MkdirAll(filepath.Dir(f.Path), 0o700); err != nil {
 		return err
 	}
-	unlock, err := lock(f.Path + ".lock")
+	lock, err := f.lock()
 	if err != nil {
-		return fmt.Errorf("lock %s: %w", f.Path, err)
+		return err
 	}
-	defer unlock()
+	defer func() { _ = lock.Close() }()
 	rules, err := f.Load()
 	if err != nil {
 		return err
@@ -125,6 +125,9 @@ func (f File) Update(now time.Time, change func([]Rule) ([]Rule, error)) error {
 	}
 	return f.write(rules)
 }
+
+// lock waits until no other process changes the file.
+func (f File) lock() (*hostfs.FileLock, error) { return hostfs.LockFile(f.Path+".lock", true) }
 
 // write replaces the file. The caller has the lock.
 func (f File) write(rules []Rule) error {
@@ -206,6 +209,15 @@ func (f File) replace(path string, text []byte) error {
 		return errors.Join(err, os.Remove(tmp.Name()))
 	}
 	return syncDir(dir)
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(dir string) error {
+	root, err := hostfs.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(hostfs.SyncFD(root.FD()), root.Close())
 }
 
 // Import parses rules that were exported, from a file of any scope, for this one.

@@ -7,10 +7,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/tests/kit/rights"
 )
 
 func places(t *testing.T) Places {
@@ -61,7 +65,10 @@ func TestRemember(t *testing.T) {
 	if d := b.Decide(Query{Operation: Read, Path: "/user/x"}); d.Action != Deny || len(d.Beside) != 0 {
 		t.Errorf("%+v", d)
 	}
-	if st, err := os.Stat(p.User); err != nil || st.Mode().Perm() != 0o600 {
+	if _, err := hostfs.RegularTrusted(p.User, MaxBytes); err != nil {
+		t.Error(err)
+	}
+	if st, err := os.Stat(p.User); err != nil || runtime.GOOS != "windows" && st.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", st, err)
 	}
 	if err := p.File(User).Remove(noon, "r-none"); !errors.Is(err, ErrNoRule) {
@@ -76,15 +83,15 @@ func TestFilesThatAreNotTrusted(t *testing.T) {
 		"symlink": func(path string) error {
 			return errors.Join(os.Rename(path, path+".real"), os.Symlink(path+".real", path))
 		},
-		"world-writable":           func(path string) error { return os.Chmod(path, 0o666) },
-		"directory world-writable": func(path string) error { return os.Chmod(filepath.Dir(path), 0o777) },
-		"not regular":              func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
-		"100 MB":                   func(path string) error { return os.Truncate(path, 100<<20) },
-		"broken":                   func(path string) error { return os.WriteFile(path, []byte(good[:40]), 0o600) },
-		"empty":                    func(path string) error { return os.WriteFile(path, nil, 0o600) },
-		"unknown key":              func(path string) error { return os.WriteFile(path, []byte(`{"version":1,"rule":[]}`), 0o600) },
-		"two values":               func(path string) error { return os.WriteFile(path, []byte(good+"{}"), 0o600) },
-		"version 2":                func(path string) error { return os.WriteFile(path, []byte(`{"version":2,"rules":[]}`), 0o600) },
+		"everybody writes":            rights.EverybodyWrites,
+		"everybody changes directory": func(path string) error { return rights.EverybodyWrites(filepath.Dir(path)) },
+		"not regular":                 func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
+		"100 MB":                      func(path string) error { return os.Truncate(path, 100<<20) },
+		"broken":                      func(path string) error { return os.WriteFile(path, []byte(good[:40]), 0o600) },
+		"empty":                       func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"unknown key":                 func(path string) error { return os.WriteFile(path, []byte(`{"version":1,"rule":[]}`), 0o600) },
+		"two values":                  func(path string) error { return os.WriteFile(path, []byte(good+"{}"), 0o600) },
+		"version 2":                   func(path string) error { return os.WriteFile(path, []byte(`{"version":2,"rules":[]}`), 0o600) },
 		"bad rule": func(path string) error {
 			return os.WriteFile(path, []byte(strings.Replace(good, "/a", "a", 1)), 0o600)
 		},

@@ -136,11 +136,11 @@ func (f File) Accept(id string, restore bool) error {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return err
 	}
-	unlock, err := lock(f.Path + ".lock")
+	lock, err := f.lock()
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer func() { _ = lock.Close() }()
 	p := f.Proposal()
 	switch {
 	case restore:

@@ -17,6 +17,7 @@ import (
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/actors/frontend/web"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/supervision"
 )
 
@@ -74,9 +75,9 @@ type Options struct {
 type Server struct {
 	o     Options
 	rest  *http.ServeMux
-	inner *http.ServeMux // of a sandbox
-	pod   *place         // with [Options.Live]
-	lock  int            // of the root; -1: there is none
+	inner *http.ServeMux   // of a sandbox
+	pod   *place           // with [Options.Live]
+	lock  *hostfs.FileLock // of the root; nil: there is none
 
 	clients  *frontend.Clients
 	draining atomic.Bool
@@ -96,7 +97,7 @@ func New(o Options) (*Server, error) {
 	if o.Clock == nil {
 		o.Clock = supervision.RealClock{}
 	}
-	s := &Server{o: o, lock: -1, grace: drainTimeout, clients: frontend.NewClients(frontendName), sandboxes: map[string]*sandbox{}}
+	s := &Server{o: o, grace: drainTimeout, clients: frontend.NewClients(frontendName), sandboxes: map[string]*sandbox{}}
 	s.rest, s.inner = s.routesREST(), s.routesInner()
 	if o.Live != nil {
 		p, err := s.newPlace(o.Live, nil)

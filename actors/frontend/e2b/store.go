@@ -15,7 +15,6 @@ import (
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/actors/frontend/e2b/wire"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // What lies below the root.
@@ -46,10 +45,13 @@ func (s *Server) takeUp() error {
 			return err
 		}
 	}
-	var err error
-	if s.lock, err = lockRoot(s.o.Root); err != nil {
-		return fmt.Errorf("%s: %w", s.o.Root, err)
+	lock, err := hostfs.LockFile(filepath.Join(s.o.Root, lockName), false)
+	if errors.Is(err, hostfs.ErrLocked) {
+		return fmt.Errorf("%s: another server has it: %w", s.o.Root, err)
+	} else if err != nil {
+		return err
 	}
+	s.lock = lock
 	entries, err := os.ReadDir(filepath.Join(s.o.Root, sandboxesName))
 	if err != nil {
 		s.unlock()
@@ -83,30 +85,11 @@ func (s *Server) takeUp() error {
 	return nil
 }
 
-// lockRoot keeps other servers out of the root, until the descriptor is closed.
-func lockRoot(dir string) (int, error) {
-	root, err := hostfs.OpenRoot(dir)
-	if err != nil {
-		return -1, err
-	}
-	defer root.Close()
-	fd, err := hostfs.OpenAt(root.FD(), lockName, posix.O_RDWR|posix.O_CREAT, 0o600)
-	if err != nil {
-		return -1, err
-	}
-	if err := posix.Flock(fd, posix.LOCK_EX|posix.LOCK_NB); err != nil {
-		_ = hostfs.Close(fd)
-		return -1, fmt.Errorf("another server has it: %w", err)
-	}
-	return fd, nil
-}
-
 // unlock gives the root up.
 func (s *Server) unlock() {
-	if s.lock >= 0 {
-		_ = hostfs.Close(s.lock)
+	if s.lock != nil {
+		_ = s.lock.Close()
 	}
-	s.lock = -1
 }
 
 func (s *Server) newSandbox(id string) *sandbox {

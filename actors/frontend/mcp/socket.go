@@ -18,6 +18,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/actors/frontend/socket"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
 const (
@@ -46,7 +47,7 @@ type Socket struct {
 	path     string
 	token    string
 	listener *socket.Listener
-	lock     *os.File // of the token file: one server for one path
+	lock     *hostfs.FileLock // of the token file: one server for one path
 }
 
 // Listen makes a unix socket with mode 0600 for any number of clients (16 at a
@@ -78,7 +79,7 @@ func (s *Server) Listen(path, token string) (*Socket, error) {
 
 // claim takes the path for this process and writes the token.
 func (l *Socket) claim() (err error) {
-	l.lock, err = lockFile(TokenFile(l.path))
+	l.lock, err = lockToken(TokenFile(l.path))
 	if err != nil {
 		return fmt.Errorf("mcp socket: %s: %w", l.path, err)
 	}
@@ -99,14 +100,18 @@ func (l *Socket) claim() (err error) {
 		}
 	}
 	if err == nil {
-		if err = l.lock.Truncate(0); err == nil {
-			_, err = l.lock.WriteAt([]byte(l.token+"\n"), 0)
-		}
+		err = l.lock.Write([]byte(l.token + "\n"))
 	}
 	if err != nil {
 		_ = l.lock.Close()
 	}
 	return err
+}
+
+// release removes the token's file, and then lets others have it.
+func (l *Socket) release() {
+	_ = l.server.o.Remove(TokenFile(l.path))
+	_ = l.lock.Close()
 }
 
 // Path returns the absolute path of the socket.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/windows"
+
+	"github.com/codeagent/sandbox/tests/kit/rights"
 )
 
 // TestOthersCanWrite: a file of ours counts until its access list, or its lack of one, lets others write.
@@ -14,31 +16,9 @@ func TestOthersCanWrite(t *testing.T) {
 	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	everybody, err := windows.CreateWellKnownSid(windows.WinWorldSid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	me, err := windows.GetCurrentProcessToken().GetTokenUser()
-	if err != nil {
-		t.Fatal(err)
-	}
 	set := func(theirs windows.ACCESS_MASK) {
 		t.Helper()
-		entry := func(sid *windows.SID, rights windows.ACCESS_MASK) windows.EXPLICIT_ACCESS {
-			return windows.EXPLICIT_ACCESS{
-				AccessPermissions: rights, AccessMode: windows.GRANT_ACCESS,
-				Trustee: windows.TRUSTEE{TrusteeForm: windows.TRUSTEE_IS_SID, TrusteeType: windows.TRUSTEE_IS_UNKNOWN, TrusteeValue: windows.TrusteeValueFromSID(sid)},
-			}
-		}
-		entries := []windows.EXPLICIT_ACCESS{entry(me.User.Sid, windows.GENERIC_ALL)}
-		if theirs != 0 {
-			entries = append(entries, entry(everybody, theirs))
-		}
-		acl, err := windows.ACLFromEntries(entries, nil)
-		if err == nil {
-			err = windows.SetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION|windows.PROTECTED_DACL_SECURITY_INFORMATION, nil, nil, acl, nil)
-		}
-		if err != nil {
+		if err := rights.SetEverybody(path, theirs); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,5 +1,3 @@
-//go:build unix
-
 package control
 
 import (
@@ -9,7 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
 // attendsSuffix is that of the files that [Attend] makes.
@@ -21,12 +20,15 @@ func Attend(runtimeDir string) (leave func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("attend to questions: %w", err)
 	}
-	leave = func() { _ = os.Remove(f.Name()); _ = f.Close() } // once more does no harm
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		leave()
-		return nil, fmt.Errorf("attend to questions: %w", err)
+	err = f.Close()
+	var lock *hostfs.FileLock
+	if err == nil {
+		lock, err = hostfs.LockFile(f.Name(), true) // for a moment, somebody may look whether it is locked
 	}
-	return leave, nil
+	if err != nil {
+		return nil, fmt.Errorf("attend to questions: %w", errors.Join(err, os.Remove(f.Name())))
+	}
+	return func() { _ = os.Remove(f.Name()); _ = lock.Close() }, nil // once more does no harm
 }
 
 // Attended reports whether a process does what [Attend] says. What killed ones have left is removed.
@@ -46,18 +48,10 @@ func Attended(runtimeDir string) bool {
 
 // held reports whether somebody holds the lock of a file. If nobody does and its process has ended, the file is removed.
 func held(path string) bool {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = f.Close() }()
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return true
-	}
+	locked, err := hostfs.Locked(path)
 	name, _, _ := strings.Cut(filepath.Base(path), "-")
-	if pid, bad := strconv.Atoi(name); err == nil && (bad != nil || !processAlive(pid)) { // else it is about to lock it
+	if pid, bad := strconv.Atoi(name); err == nil && !locked && (bad != nil || !processAlive(pid)) { // else it is about to lock it
 		_ = os.Remove(path)
 	}
-	return false
+	return locked
 }
