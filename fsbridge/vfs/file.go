@@ -297,15 +297,11 @@ func (t *Tree) Release(fh uint64) {
 
 // Read fills buf from an open file, as far as it goes.
 func (t *Tree) Read(node, fh, off uint64, buf []byte) (int, error) {
-	if err := t.begin(OpRead); err != nil {
+	h, err := t.use(OpRead, node, fh)
+	if err != nil {
 		return 0, err
 	}
-	defer t.end()
-	h := t.handle(fh, node)
-	if h == nil {
-		return 0, posix.EBADF
-	}
-	defer h.Release()
+	defer t.used(h)
 	if off > math.MaxInt64 {
 		return 0, posix.EINVAL
 	}
@@ -315,15 +311,11 @@ func (t *Tree) Read(node, fh, off uint64, buf []byte) (int, error) {
 // Write writes data to an open file, one piece after the other. killPriv says that it
 // takes setuid and setgid away.
 func (t *Tree) Write(r Request, node, fh, off uint64, data [][]byte, killPriv bool) (int, error) {
-	if err := t.begin(OpWrite); err != nil {
+	h, err := t.use(OpWrite, node, fh)
+	if err != nil {
 		return 0, err
 	}
-	defer t.end()
-	h := t.handle(fh, node)
-	if h == nil {
-		return 0, posix.EBADF
-	}
-	defer h.Release()
+	defer t.used(h)
 	length := 0
 	for _, b := range data {
 		length += len(b)
@@ -377,15 +369,11 @@ const busyWrites = 64
 
 // Fsync makes what an open file has durable; only its content if dataOnly.
 func (t *Tree) Fsync(node, fh uint64, dataOnly bool) error {
-	if err := t.begin(OpFsync); err != nil {
+	h, err := t.use(OpFsync, node, fh)
+	if err != nil {
 		return err
 	}
-	defer t.end()
-	h := t.handle(fh, node)
-	if h == nil {
-		return posix.EBADF
-	}
-	defer h.Release()
+	defer t.used(h)
 	if dataOnly {
 		return posix.Fdatasync(h.FD)
 	}

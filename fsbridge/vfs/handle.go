@@ -50,6 +50,24 @@ func (t *Tree) handle(fh, nodeID uint64) *handle {
 	return h
 }
 
+// use begins an operation on an open file, which [Tree.used] ends. The error is EBADF if there is no such file, or that of [Tree.begin].
+func (t *Tree) use(op Operation, node, fh uint64) (*handle, error) {
+	if err := t.begin(op); err != nil {
+		return nil, err
+	}
+	h := t.handle(fh, node)
+	if h == nil {
+		t.end()
+		return nil, posix.EBADF
+	}
+	return h, nil
+}
+
+func (t *Tree) used(h *handle) {
+	h.Release()
+	t.end()
+}
+
 const (
 	// Who waits until what he has overtaken is performed looks again after releasePause, and then ever more rarely, up to maxReleasePause.
 	releasePause    = 50 * time.Microsecond
@@ -140,15 +158,11 @@ func (t *Tree) ReadLater(node, fh, off uint64, size int) (Pending, bool) {
 // system call for many. Nobody here looks at dst: it may be memory that changes
 // meanwhile.
 func (t *Tree) ReadInto(node, fh, offset uint64, dst [][]byte) (total int, err error) {
-	if err := t.begin(OpRead); err != nil {
+	h, err := t.use(OpRead, node, fh)
+	if err != nil {
 		return 0, err
 	}
-	defer t.end()
-	h := t.handle(fh, node)
-	if h == nil {
-		return 0, posix.EBADF
-	}
-	defer h.Release()
+	defer t.used(h)
 	if offset > math.MaxInt64 {
 		return 0, posix.EINVAL
 	}

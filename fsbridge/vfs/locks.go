@@ -112,15 +112,11 @@ func (t *Tree) lock(r Request, op Operation, node, fh uint64, wait bool, try fun
 	if wait && op == OpSetlk {
 		op = OpSetlkw
 	}
-	if err := t.begin(op); err != nil {
+	h, err := t.use(op, node, fh)
+	if err != nil {
 		return err
 	}
-	defer t.end()
-	h := t.handle(fh, node)
-	if h == nil {
-		return posix.EBADF
-	}
-	defer h.Release()
+	defer t.used(h)
 	for pause := lockPause; ; pause = min(2*pause, maxLockPause) {
 		var freed <-chan struct{}
 		if wait {

@@ -15,15 +15,11 @@ const fallocateFlags = posix.FALLOC_FL_KEEP_SIZE | posix.FALLOC_FL_PUNCH_HOLE | 
 
 // Fallocate changes what an open file has allocated; flags are FALLOC_FL_*.
 func (t *Tree) Fallocate(r Request, node, fh uint64, flags uint32, off, length uint64) error {
-	if err := t.begin(OpFallocate); err != nil {
+	h, err := t.use(OpFallocate, node, fh)
+	if err != nil {
 		return err
 	}
-	defer t.end()
-	h := t.handle(fh, node)
-	if h == nil {
-		return posix.EBADF
-	}
-	defer h.Release()
+	defer t.used(h)
 	switch {
 	case !h.Writer:
 		return posix.EBADF
@@ -39,7 +35,7 @@ func (t *Tree) Fallocate(r Request, node, fh uint64, flags uint32, off, length u
 	if err := m.begin(); err != nil {
 		return err
 	}
-	err := hostfs.FallocateFD(h.FD, flags, int64(off), int64(length))
+	err = hostfs.FallocateFD(h.FD, flags, int64(off), int64(length))
 	h.Wrote.Store(true)
 	if err == nil {
 		err = t.killPriv(h.FD)
@@ -58,15 +54,11 @@ type Range struct {
 
 // CopyRange copies length bytes, or fewer, and returns how many.
 func (t *Tree) CopyRange(r Request, from, to Range, length uint64) (int, error) {
-	if err := t.begin(OpCopyFileRange); err != nil {
+	src, err := t.use(OpCopyFileRange, from.Node, from.Handle)
+	if err != nil {
 		return 0, err
 	}
-	defer t.end()
-	src := t.handle(from.Handle, from.Node)
-	if src == nil {
-		return 0, posix.EBADF
-	}
-	defer src.Release()
+	defer t.used(src)
 	dst := t.handle(to.Handle, to.Node)
 	if dst == nil {
 		return 0, posix.EBADF
@@ -98,15 +90,11 @@ func (t *Tree) CopyRange(r Request, from, to Range, length uint64) (int, error) 
 
 // Seek finds data or a hole (SEEK_DATA, SEEK_HOLE) in an open file from off on.
 func (t *Tree) Seek(node, fh, off uint64, whence uint32) (uint64, error) {
-	if err := t.begin(OpLseek); err != nil {
+	h, err := t.use(OpLseek, node, fh)
+	if err != nil {
 		return 0, err
 	}
-	defer t.end()
-	h := t.handle(fh, node)
-	if h == nil {
-		return 0, posix.EBADF
-	}
-	defer h.Release()
+	defer t.used(h)
 	if whence != posix.SEEK_DATA && whence != posix.SEEK_HOLE || off > math.MaxInt64 {
 		return 0, posix.EINVAL
 	}
