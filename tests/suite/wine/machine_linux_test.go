@@ -37,6 +37,7 @@ type windows struct {
 func newWindows(t *testing.T) *windows {
 	t.Helper()
 	qemu := require.Program(t, "qemu-system-x86_64", "qemu-system-x86")
+	require.Program(t, "chromium", "chromium") // said before anything is made
 	cache := guestimage.Cache(t)
 	m := wine.New(t, wine.Options{})
 	root, err := m.HostPath(`C:\`)
@@ -193,8 +194,8 @@ func TestUndoOnWindows(t *testing.T) {
 	w.must("redo")
 	w.must("redo")
 	same("redo of both", interrupted)
-	w.must("undo", "2")
-	same("undo of both again", before)
+	w.undoByPage()
+	same("undo of both by the page", before)
 	if out := w.must("guest", "reset"); !strings.Contains(out, "removed") {
 		t.Errorf("guest reset: %s", out)
 	}
