@@ -370,9 +370,6 @@ func Join(ctx context.Context, socketPath string) (api.Joined, error) {
 	return control.DialJoined(ctx, socketPath)
 }
 
-// JoinPossible is an error that says why no command of this process can join the session of another one; nil if one can.
-func JoinPossible() error { return control.JoinPossible() }
-
 // Asked is a command that a session was asked to run before there was a client.
 type Asked = control.Asked
 

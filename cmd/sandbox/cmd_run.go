@@ -161,9 +161,6 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 			return ours(err)
 		}
 	}
-	if err := actors.JoinPossible(); err != nil && o.keep > 0 { // it would only be in the way of other commands
-		return ours(fmt.Errorf("--keep: %w; leave it out", err))
-	}
 	further := console.PassedSignals(a.stderr, o.noFDs)
 	j := console.NewJob(a.stdin, a.stdout, a.stderr, a.log, signals)
 	defer func() {

@@ -71,7 +71,7 @@ func (p *Proc) prepare(e Exec) (files []*os.File, err error) {
 		return append(files, e.Further...), nil
 	}
 	if e.TTY != nil {
-		if p.terminal, p.inner, err = terminalPair(); err != nil {
+		if p.terminal, p.inner, err = TerminalPair(); err != nil {
 			return nil, err
 		}
 		p.stdin, p.out = p.inner, map[string]io.Writer{Stdout: p.inner}

@@ -10,7 +10,7 @@ import (
 
 // TestTerminalPair: both ends read and write at once, a read ends at its deadline, and what was written is read after the writer has gone.
 func TestTerminalPair(t *testing.T) {
-	outer, inner, err := terminalPair()
+	outer, inner, err := TerminalPair()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// terminalPair stands for a terminal whose master is in the guest.
-func terminalPair() (outer, inner *os.File, err error) {
+// TerminalPair stands for a terminal whose master is in the guest.
+func TerminalPair() (outer, inner *os.File, err error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	p, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// terminalPair stands for a terminal whose master is in the guest: a named pipe whose name nobody else learns and that takes one client, whose ends take
+// TerminalPair stands for a terminal whose master is in the guest: a named pipe whose name nobody else learns and that takes one client, whose ends take
 // deadlines. What was written can be read when the writer has closed its end.
-func terminalPair() (outer, inner *os.File, err error) {
+func TerminalPair() (outer, inner *os.File, err error) {
 	name, err := windows.UTF16PtrFromString(`\\.\pipe\sandbox-terminal-` + rand.Text())
 	if err != nil {
 		return nil, nil, err

@@ -9,11 +9,8 @@ import (
 	"github.com/codeagent/sandbox/actors/frontend/socket"
 )
 
-// errNoJoin is why no command of another process joins a session.
-var errNoJoin = errors.New("on this system a connection passes on neither terminals nor open files, so a command cannot join the session of another process")
-
-// JoinPossible is an error that says why no command of this process can join the session of another one; nil if one can.
-func JoinPossible() error { return errNoJoin }
+// passesFiles says that a connection passes on no open files.
+const passesFiles = false
 
 // fileReader reads a connection, which carries no descriptors here.
 type fileReader struct{ *socket.Conn }

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// JoinPossible is an error that says why no command of this process can join the session of another one; nil if one can.
-func JoinPossible() error { return nil }
+// passesFiles says that a connection passes on open files.
+const passesFiles = true
 
 // fileReader reads a connection and keeps the descriptors that come with its lines
 // until a line claims them. It belongs to one goroutine.

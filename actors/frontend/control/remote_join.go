@@ -78,38 +78,46 @@ func (c *SessionClient) Offers(ctx context.Context, w api.Wants) error {
 	return c.Wire.Ask(ctx, "offers", w, nil)
 }
 
-// Join implements [api.Joined].
+// Join implements [api.Joined]. The session gets our files, where both it and the system can do that; else the streams are relayed.
 func (c *SessionClient) Join(ctx context.Context, r api.JoinRequest) (api.RunResult, error) {
-	if err := JoinPossible(); err != nil {
-		return api.RunResult{}, fmt.Errorf("%w: %w; end the session with 'sandbox stop', or wait for its end", api.ErrNotGiven, err)
+	if !passesFiles {
+		return c.join(ctx, r, true)
 	}
+	res, err := c.join(ctx, r, false)
+	if wantsRelay(err) {
+		return c.join(ctx, r, true)
+	}
+	return res, err
+}
+
+func (c *SessionClient) join(ctx context.Context, r api.JoinRequest, relayed bool) (api.RunResult, error) {
 	p := runParams{
 		Argv: r.Run.Argv, Env: r.Run.Env, Dir: r.Run.Dir, Timeout: r.Run.Timeout,
-		Wants: r.Wants, Further: hypervisor.Numbers(r.Run.Further), Ignored: r.Run.Ignored, Asks: r.Run.Asks,
+		Wants: r.Wants, Relayed: relayed, Ignored: r.Run.Ignored, Asks: r.Run.Asks,
 	}
 	ask := Ask{Method: "run", Finish: true}
-	if t := r.Run.TTY; t != nil {
+	if t := r.Run.TTY; t != nil && !(relayed && t.Partial()) {
 		p.Terminal = &terminal{Rows: t.Rows, Cols: t.Cols, Term: t.Term, Stops: t.Stopped != nil}
 		if t.Partial() {
 			p.Terminal.Of = &t.Of
 		}
 	}
-	if p.Terminal.files() > 0 {
+	if !relayed {
+		p.Further = hypervisor.Numbers(r.Run.Further)
 		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 		if err != nil {
 			return api.RunResult{}, err
 		}
 		defer null.Close()
-		ask.Files = []*os.File{r.Run.Stdin, r.Run.Stdout, r.Run.Stderr}
-		for i, is := range r.Run.TTY.Streams() {
-			if is { // the terminal itself stays here
-				ask.Files[i] = null
-			}
-		}
+		ask.Files = p.given(r.Run, null)
 	}
-	ask.Files = append(ask.Files, hypervisor.Files(r.Run.Further)...)
 	ask.Params = p
 	h := &hearing{c: c, r: r}
+	if relayed {
+		reading, read := context.WithCancel(context.Background())
+		defer read()
+		h.relaying = &relaying{c: c.c, reading: reading}
+	}
 	ask.Part = h.part
 	var res runResult
 	err := c.c.Do(ctx, ask, &res)
@@ -125,12 +133,26 @@ func (c *SessionClient) Join(ctx context.Context, r api.JoinRequest) (api.RunRes
 	return out, nil
 }
 
+// given are the files that go with a command that has them. In the place of a terminal, which stays here, null goes.
+func (p runParams) given(r api.RunRequest, null *os.File) (files []*os.File) {
+	if p.files() > 0 {
+		files = []*os.File{r.Stdin, r.Stdout, r.Stderr}
+		for i, is := range r.TTY.Streams() {
+			if is {
+				files[i] = null
+			}
+		}
+	}
+	return append(files, hypervisor.Files(r.Further)...)
+}
+
 // hearing is a command of ours in another process, until it has ended.
 type hearing struct {
 	c        *SessionClient
 	r        api.JoinRequest
 	accepted bool // written and read by the client's goroutine, until the answer is there
 	terminal *os.File
+	relaying *relaying // nil: the session has our files
 	started  sync.WaitGroup
 }
 
@@ -152,11 +174,14 @@ func (h *hearing) part(b json.RawMessage, files []*os.File) error {
 		h.accepted = true
 	case p.Waits != nil && h.r.Waits != nil:
 		h.r.Waits(*p.Waits)
-	case p.Started != nil && h.r.Run.Started != nil:
-		// On a goroutine of its own: it may ask the session something.
-		h.started.Go(func() {
-			h.r.Run.Started(p.Started.Step, &process{h.c.c, which{p.Started.Step, p.Started.Command}, h.terminal})
-		})
+	case p.Started != nil:
+		w := which{p.Started.Step, p.Started.Command}
+		if err := h.relay(w); err != nil {
+			return err
+		}
+		if h.r.Run.Started != nil { // on a goroutine of its own: it may ask the session something
+			h.started.Go(func() { h.r.Run.Started(w.Step, &process{h.c.c, w, h.terminal}) })
+		}
 	case p.Stopped != 0 && h.r.Run.TTY != nil && h.r.Run.TTY.Stopped != nil:
 		h.r.Run.TTY.Stopped(p.Stopped)
 	case p.Event != nil && h.r.Event != nil:
@@ -165,8 +190,25 @@ func (h *hearing) part(b json.RawMessage, files []*os.File) error {
 	return nil
 }
 
+// relay begins to move the streams of a command that has not our files.
+func (h *hearing) relay(w which) (err error) {
+	switch r := h.relaying; {
+	case r == nil:
+	case h.r.Run.TTY != nil && !h.r.Run.TTY.Partial():
+		r.which = w
+		h.terminal, err = r.terminal()
+	default:
+		r.which = w
+		r.streams(h.r.Run.Stdin, h.r.Run.Stdout, h.r.Run.Stderr)
+	}
+	return err
+}
+
+// close returns when all output is written.
 func (h *hearing) close() {
-	if h.terminal != nil {
+	if h.relaying != nil {
+		h.relaying.output.Wait() // what stands for the terminal is read on
+	} else if h.terminal != nil {
 		_ = h.terminal.Close()
 	}
 }

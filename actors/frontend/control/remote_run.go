@@ -21,17 +21,19 @@ import (
 )
 
 // runParams are those of "run". Without a terminal its stdin, stdout and stderr
-// come with it as descriptors; after them those that Further numbers.
+// come with it as descriptors, unless they are relayed; after them those that Further numbers.
 type runParams struct {
-	Argv     []string      `json:"argv"`
-	Env      []string      `json:"env"`
-	Dir      string        `json:"dir"`
-	Terminal *terminal     `json:"terminal,omitempty"`
-	Further  []int         `json:"further,omitempty"`
-	Ignored  []int         `json:"ignored,omitempty"`
-	Asks     bool          `json:"asks,omitempty"`
-	Timeout  time.Duration `json:"timeout_ns,omitempty"`
-	Wants    api.Wants     `json:"wants"`
+	Argv     []string  `json:"argv"`
+	Env      []string  `json:"env"`
+	Dir      string    `json:"dir"`
+	Terminal *terminal `json:"terminal,omitempty"`
+	// Relayed says that no files come: the streams go by "run_output" and "run_input". A terminal is all of them then.
+	Relayed bool          `json:"relayed,omitempty"`
+	Further []int         `json:"further,omitempty"`
+	Ignored []int         `json:"ignored,omitempty"`
+	Asks    bool          `json:"asks,omitempty"`
+	Timeout time.Duration `json:"timeout_ns,omitempty"`
+	Wants   api.Wants     `json:"wants"`
 }
 
 type terminal struct {
@@ -44,9 +46,9 @@ type terminal struct {
 	Stops bool `json:"stops,omitempty"`
 }
 
-// files are how many descriptors come with a command.
-func (t *terminal) files() int {
-	if t == nil || t.Of != nil {
+// files are how many of the command's streams come as descriptors.
+func (p runParams) files() int {
+	if !p.Relayed && (p.Terminal == nil || p.Terminal.Of != nil) {
 		return 3
 	}
 	return 0
@@ -55,7 +57,7 @@ func (t *terminal) files() int {
 // further are a command's descriptors beyond the standard three, of those that came.
 func (p runParams) further(files []*os.File) (list []hypervisor.Descriptor) {
 	for i, n := range p.Further {
-		list = append(list, hypervisor.Descriptor{Number: n, File: files[p.Terminal.files()+i]})
+		list = append(list, hypervisor.Descriptor{Number: n, File: files[p.files()+i]})
 	}
 	return list
 }
@@ -181,8 +183,13 @@ func (s *SessionServer) run(ctx context.Context, p runParams, c *Call) (res runR
 			req.TTY.Stopped = func(signal int) { go func() { _ = c.Emit(runPart{Stopped: signal}) }() }
 		}
 	}
-	if p.Terminal.files() > 0 {
+	if p.files() > 0 {
 		req.Stdin, req.Stdout, req.Stderr = c.Files[0], c.Files[1], c.Files[2]
+	}
+	if p.Relayed {
+		if j.relayed, err = newRelayed(&req); err != nil {
+			return res, err
+		}
 	}
 	unsubscribe := s.Session.Subscribe(j.event, told[:]...)
 	r, err := s.Session.Run(ctx, req)
@@ -257,14 +264,18 @@ func (s *SessionServer) check(ctx context.Context, p runParams, files int) error
 		return bad("timeout_ns must not be negative")
 	case p.numbered() != "":
 		return bad(p.numbered())
-	case p.Terminal == nil && files != 3+len(p.Further):
-		return bad(fmt.Sprintf("stdin, stdout and stderr must come as descriptors, and those that are numbered; %d came", files))
-	case files != p.Terminal.files()+len(p.Further):
+	case p.Relayed && (len(p.Further) > 0 || p.Terminal != nil && p.Terminal.Of != nil):
+		return bad("what is relayed are three streams, or a terminal that is all of them")
+	case p.Relayed && p.Terminal != nil && !copies(st.Isolation):
+		return bad("this session passes on terminals: they are not relayed")
+	case p.Terminal == nil && files != p.files()+len(p.Further):
+		return bad(fmt.Sprintf("stdin, stdout and stderr must come as descriptors, unless they are relayed, and those that are numbered; %d came", files))
+	case files != p.files()+len(p.Further):
 		return bad("with a terminal that is all of the streams no descriptors are taken but those that are numbered")
 	case !slices.ContainsFunc(st.Directories, func(d api.DirectoryStatus) bool { return lexical.Within(p.Dir, d.Path) }):
 		return fmt.Errorf("%w: %s is in no working folder of the session", api.ErrOutside, p.Dir)
-	case p.Terminal.files() > 0 && copies(st.Isolation):
-		return fmt.Errorf("%w: the session's virtual machine takes commands of other processes on a terminal only; end the session with 'sandbox stop'", api.ErrNotGiven)
+	case p.files() > 0 && copies(st.Isolation):
+		return &Error{Code: CodeRelay, Message: "the session copies what commands read and write: their streams must be relayed"}
 	}
 	return s.has(st, p.Wants)
 }
@@ -354,10 +365,11 @@ func (s *SessionServer) hasSettings(want []api.Setting) error {
 
 // joined is a client's command.
 type joined struct {
-	s      *SessionServer
-	c      *Call
-	origin api.Origin
-	number uint64
+	s       *SessionServer
+	c       *Call
+	origin  api.Origin
+	number  uint64
+	relayed *relayed // nil: it has the client's files
 	// step is 0 until it runs; the Server's mu guards it, and process.
 	step    undolog.StepID
 	process hypervisor.Process
@@ -366,6 +378,9 @@ type joined struct {
 
 // started tells the client that the command runs.
 func (j *joined) started(ctx context.Context, id undolog.StepID, p hypervisor.Process) {
+	if j.relayed != nil {
+		j.relayed.runs(ctx, p, j.s.fetch)
+	}
 	j.s.mu.Lock()
 	j.step, j.process = id, p
 	j.s.runs[j.number] = j
@@ -374,15 +389,21 @@ func (j *joined) started(ctx context.Context, id undolog.StepID, p hypervisor.Pr
 	// ignores TERM hears of that, too.
 	j.stop = context.AfterFunc(ctx, func() { _ = p.Signal(int(syscall.SIGHUP)) })
 	var files []*os.File
-	if t := p.Terminal(); t != nil {
+	if t := p.Terminal(); t != nil && j.relayed == nil {
 		files = []*os.File{t}
 	}
 	_ = j.c.Emit(runPart{Started: &startedPart{id, j.number}}, files...) // the reader notices a broken connection
 }
 
+// ended is called when the command has ended, or could not be started.
 func (j *joined) ended() {
 	if j.stop != nil {
 		j.stop()
+	}
+	if j.relayed != nil && j.runs() {
+		j.relayed.finish(j.s.drain)
+	} else if j.relayed != nil {
+		j.relayed.close()
 	}
 	j.s.mu.Lock()
 	defer j.s.mu.Unlock()
@@ -424,8 +445,17 @@ type which struct {
 	Command uint64         `json:"command_id,omitempty"`
 }
 
-// process finds the command of a client.
+// process finds the process of a client's command.
 func (s *SessionServer) process(w which) (hypervisor.Process, error) {
+	j, err := s.client(w)
+	if err != nil {
+		return nil, err
+	}
+	return j.process, nil
+}
+
+// client finds the command of a client, which runs.
+func (s *SessionServer) client(w which) (*joined, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found []*joined
@@ -438,7 +468,7 @@ func (s *SessionServer) process(w which) (hypervisor.Process, error) {
 	case 0:
 		return nil, fmt.Errorf("%w: step %d is no command of a client", undolog.ErrNoStep, w.Step)
 	case 1:
-		return found[0].process, nil
+		return found[0], nil
 	}
 	return nil, &Error{Code: CodeBadRequest, Message: fmt.Sprintf("%d commands run in step %d: name one by its command_id", len(found), w.Step)}
 }

@@ -66,11 +66,13 @@ func (c *Call) decode(into any) error {
 // methods are all that there are.
 func methods() map[string]method {
 	all := map[string]method{
-		"run":    own((*SessionServer).run),
-		"signal": order((*SessionServer).signal),
-		"resize": order((*SessionServer).resize),
-		"offers": order((*SessionServer).offers),
-		"stop":   order((*SessionServer).stop),
+		"run":        own((*SessionServer).run),
+		"run_output": own((*SessionServer).output),
+		"run_input":  own((*SessionServer).input),
+		"signal":     order((*SessionServer).signal),
+		"resize":     order((*SessionServer).resize),
+		"offers":     order((*SessionServer).offers),
+		"stop":       order((*SessionServer).stop),
 		"subscribe": own(func(s *SessionServer, ctx context.Context, _ api.None, c *Call) (api.None, error) {
 			return api.None{}, s.stream(ctx, c.Emit)
 		}),
@@ -113,6 +115,8 @@ type SessionOptions struct {
 type SessionServer struct {
 	SessionOptions
 	methods map[string]method
+	drain   time.Duration // drainTime
+	fetch   time.Duration // fetchTime
 
 	mu   sync.Mutex
 	runs map[uint64]*joined // the commands of clients that run
@@ -126,7 +130,7 @@ type SessionServer struct {
 
 // NewServer makes a server.
 func NewServer(o SessionOptions) *SessionServer {
-	s := &SessionServer{SessionOptions: o, methods: methods(), runs: map[uint64]*joined{}}
+	s := &SessionServer{SessionOptions: o, methods: methods(), drain: drainTime, fetch: fetchTime, runs: map[uint64]*joined{}}
 	s.ending, s.end = context.WithCancel(context.Background())
 	return s
 }
