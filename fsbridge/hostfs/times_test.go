@@ -3,6 +3,8 @@ package hostfs
 import (
 	"testing"
 	"time"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // TestU12Times takes moments that a file can have apart and joins them again.
@@ -33,5 +35,30 @@ func TestU12Times(t *testing.T) {
 	}
 	if ns := Nanoseconds(1_600_000_000, 5); ns != 1_600_000_000_000_000_005 {
 		t.Errorf("an ordinary time became %d", ns)
+	}
+}
+
+// What was changed before a look at the clock has no later time: by that an edit from outside is told from what a step has done.
+func TestNowIsNotBehindFiles(t *testing.T) {
+	r, err := OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	fd, err := OpenAt(r.FD(), "f", posix.O_RDWR|posix.O_CREAT, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer Close(fd)
+	for i := range 500 {
+		err := PwriteFull(fd, []byte{byte(i)}, 0)
+		now := posix.Now()
+		st, serr := StatFD(fd)
+		if err != nil || serr != nil {
+			t.Fatal(err, serr)
+		}
+		if st.Ctime > now {
+			t.Fatalf("change %d was %v after it was over", i, time.Duration(st.Ctime-now))
+		}
 	}
 }

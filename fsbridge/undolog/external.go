@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
@@ -310,7 +309,7 @@ func (r *rest) since(inside Inside) *atRest {
 	case r.was != nil && r.was.last == inside.Last:
 		return r.was
 	default:
-		r.was = &atRest{inside.Last, time.Now().UnixNano(), inside.Writing}
+		r.was = &atRest{inside.Last, posix.Now(), inside.Writing}
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func (s *AliveSign) Mark() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now().Add(s.offset).UnixNano()
+	now := posix.Now() + s.offset.Nanoseconds()
 	if !s.open || now <= s.last {
 		return
 	}

@@ -3,7 +3,6 @@ package store
 import (
 	"math"
 	"sync/atomic"
-	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
@@ -36,7 +35,7 @@ func NewOwnAlive(root int) *OwnAlive {
 		posix.AFS_SUPER_MAGIC, posix.AFS_FS_MAGIC, posix.CODA_SUPER_MAGIC, posix.V9FS_MAGIC, posix.FUSE_SUPER_MAGIC, posix.OCFS2_SUPER_MAGIC:
 		return nil
 	}
-	return &OwnAlive{start: time.Now().UnixNano()}
+	return &OwnAlive{start: posix.Now()}
 }
 
 func placeOf(ino uint64) int {
@@ -48,7 +47,7 @@ func (o *OwnAlive) Changed(id hostfs.ID) {
 	if o == nil || id.Ino == 0 {
 		return
 	}
-	raise(&o.last[placeOf(id.Ino)], time.Now().UnixNano())
+	raise(&o.last[placeOf(id.Ino)], posix.Now())
 }
 
 // Lent notes that the inode id can be changed from now on without a note.
@@ -67,7 +66,7 @@ func (o *OwnAlive) OnlyLent(ids []hostfs.ID) {
 	for _, id := range ids {
 		still[placeOf(id.Ino)] = true
 	}
-	now := time.Now().UnixNano()
+	now := posix.Now()
 	for i := range o.last {
 		if !still[i] {
 			o.last[i].CompareAndSwap(lent, now)
