@@ -72,7 +72,7 @@ func list(u using) ([]entry, error) {
 		return nil, err
 	}
 	defer ntClose(h)
-	if now, err := inodeOf(h); err != nil || now != u.inode {
+	if now, err := look(h, u.file); err != nil || now.inode != u.inode {
 		return nil, ESTALE
 	}
 	return listIn(h, extended, []entry{{".", u.number(), DT_DIR}, {"..", u.number(), DT_DIR}})

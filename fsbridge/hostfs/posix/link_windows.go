@@ -35,7 +35,7 @@ func (p *process) withNew(dirfd int, name string, o opening) error {
 	if err := checkWindowsName(name); err != nil {
 		return err
 	}
-	return p.withName(dirfd, name, o, func(windows.Handle) error { return nil })
+	return p.withName(dirfd, name, o, func(windows.Handle, *file) error { return nil })
 }
 
 // Symlinkat makes a symlink, which takes a privilege on Windows, and whether it leads to a file or a directory must be known: EPERM.
@@ -49,7 +49,7 @@ func Symlinkat(target string, dirfd int, name string) error {
 // Readlinkat reads the symlink or junction name, or the one that is open as dirfd if the name is empty, with slashes. What leads elsewhere
 // in another way gives EINVAL.
 func Readlinkat(dirfd int, name string, buf []byte) (n int, err error) {
-	err = here.withName(dirfd, name, opening{}, func(h windows.Handle) error {
+	err = here.withName(dirfd, name, opening{}, func(h windows.Handle, _ *file) error {
 		data := make([]byte, windows.MAXIMUM_REPARSE_DATA_BUFFER_SIZE)
 		var size uint32
 		err := windows.DeviceIoControl(h, windows.FSCTL_GET_REPARSE_POINT, nil, 0, &data[0], uint32(len(data)), &size, nil)
@@ -133,11 +133,11 @@ func Flinkat(fd, newDir int, newName string) error {
 }
 
 func link(h, dir windows.Handle, name string) error {
-	l, err := look(h)
+	t, err := traitsOf(h)
 	if err != nil {
 		return err
 	}
-	if l.kind() == S_IFDIR {
+	if t.kind() == S_IFDIR {
 		return EPERM
 	}
 	return ntSet(h, fileLinkInformation, nameInformation(0, dir, name))
@@ -173,17 +173,17 @@ func remove(dir windows.Handle, name string, directory bool) error {
 		return err
 	}
 	defer ntClose(h)
-	l, err := look(h)
+	t, err := traitsOf(h)
 	switch {
 	case err != nil:
 		return err
-	case directory && l.kind() != S_IFDIR:
+	case directory && t.kind() != S_IFDIR:
 		return ENOTDIR
-	case !directory && l.kind() == S_IFDIR:
+	case !directory && t.kind() == S_IFDIR:
 		return EISDIR
 	}
 	if err = discardNow(h); unknown(err) {
-		err = removeSlowly(dir, name, h, l)
+		err = removeSlowly(dir, name, h, t)
 	}
 	return err
 }
@@ -205,8 +205,8 @@ func discard(h windows.Handle) error {
 
 // removeSlowly removes what is open as h where a name stays until the last who has the file open closes it: it has another name
 // until then.
-func removeSlowly(dir windows.Handle, name string, h windows.Handle, l looked) error {
-	if l.attributes&windows.FILE_ATTRIBUTE_READONLY != 0 {
+func removeSlowly(dir windows.Handle, name string, h windows.Handle, t traits) error {
+	if t.attributes&windows.FILE_ATTRIBUTE_READONLY != 0 {
 		w, err := ntOpenToChange(dir, name, false)
 		if err == nil {
 			err = setReadOnly(w, false)

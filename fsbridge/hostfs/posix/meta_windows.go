@@ -9,7 +9,7 @@ import (
 // Fstat describes what is open as fd, Fstatat what stands under a name.
 func Fstat(fd int, st *Stat_t) error {
 	return here.withFile(fd, func(u using) error {
-		err := stat(u.handle, st)
+		err := stat(u.handle, u.file, st)
 		st.Dev, st.Ino = u.volume, u.number() // wine does not tell the volume of what has been removed
 		return err
 	})
@@ -17,7 +17,7 @@ func Fstat(fd int, st *Stat_t) error {
 
 // Fstatat describes what stands under a name.
 func Fstatat(dirfd int, name string, st *Stat_t) error {
-	return here.withName(dirfd, name, opening{}, func(h windows.Handle) error { return stat(h, st) })
+	return here.withName(dirfd, name, opening{}, func(h windows.Handle, near *file) error { return stat(h, near, st) })
 }
 
 // Attributes returns the owner and the STATX_ATTR bits of name in dirfd, or of what is open as dirfd if the name is empty: none.
@@ -54,7 +54,7 @@ func Faccessat(dirfd int, name string, mode uint32, effective bool) error {
 		want |= windows.FILE_TRAVERSE
 	}
 	asked := func(access uint32) error {
-		return here.withName(dirfd, name, opening{access: access}, func(windows.Handle) error { return nil })
+		return here.withName(dirfd, name, opening{access: access}, func(windows.Handle, *file) error { return nil })
 	}
 	err := asked(want)
 	if err == EACCES && mode&W_OK != 0 && !effective {
@@ -68,7 +68,7 @@ func Faccessat(dirfd int, name string, mode uint32, effective bool) error {
 
 // changeable tells whether the attributes of name can be set, by setting none.
 func changeable(dirfd int, name string) error {
-	return here.withName(dirfd, name, opening{}, func(h windows.Handle) error {
+	return here.withName(dirfd, name, opening{}, func(h windows.Handle, _ *file) error {
 		c, err := ntOpenToChange(h, "", false)
 		if err != nil {
 			return err
@@ -80,13 +80,13 @@ func changeable(dirfd int, name string) error {
 
 // setTimes sets times, of which 0 leaves one. The attributes of a read-only file are set, too, as they are: wine takes none for another.
 func setTimes(h windows.Handle, accessed, written int64) error {
-	l, err := look(h)
+	t, err := traitsOf(h)
 	if err != nil {
 		return err
 	}
 	attributes := uint32(0)
-	if l.attributes&windows.FILE_ATTRIBUTE_READONLY != 0 {
-		attributes = l.attributes & attributesThatStay
+	if t.attributes&windows.FILE_ATTRIBUTE_READONLY != 0 {
+		attributes = t.attributes & attributesThatStay
 	}
 	return ntSet(h, windows.FileBasicInformation, basic(accessed, written, attributes))
 }
@@ -103,7 +103,7 @@ func changing(fd int, f func(using, windows.Handle) error) error {
 				return err
 			}
 			defer ntClose(h)
-			if now, err := inodeOf(h); err != nil || now != u.inode {
+			if now, err := look(h, u.file); err != nil || now.inode != u.inode {
 				return ESTALE
 			}
 			return f(u, h)
@@ -136,15 +136,15 @@ func Chmod(fd int, mode uint32) error {
 
 // setReadOnly sets the attribute, or takes it away.
 func setReadOnly(h windows.Handle, on bool) error {
-	l, err := look(h)
+	t, err := traitsOf(h)
 	if err != nil {
 		return err
 	}
-	want := l.attributes &^ windows.FILE_ATTRIBUTE_READONLY
+	want := t.attributes &^ windows.FILE_ATTRIBUTE_READONLY
 	if on {
 		want |= windows.FILE_ATTRIBUTE_READONLY
 	}
-	if want == l.attributes {
+	if want == t.attributes {
 		return nil
 	}
 	if want &= attributesThatStay; want == 0 {

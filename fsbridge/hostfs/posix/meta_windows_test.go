@@ -400,7 +400,7 @@ func TestModes(t *testing.T) {
 		{S_IFLNK, O_RDONLY, ELOOP}, {S_IFLNK, O_PATH, nil}, {S_IFLNK, O_PATH | O_DIRECTORY, ENOTDIR}, {S_IFSOCK, O_RDONLY, ENXIO}, {S_IFIFO, O_PATH, nil},
 		{S_IFDIR, O_RDONLY, nil}, {S_IFDIR, O_RDWR, EISDIR}, {S_IFREG, O_RDWR, nil},
 	} {
-		if err := refused(looked{mode: c.mode}, c.flags); err != c.want {
+		if err := refused(traits{mode: c.mode}, c.flags); err != c.want {
 			t.Errorf("%o %#x: %v, not %v", c.mode, c.flags, err, c.want)
 		}
 	}

@@ -21,6 +21,7 @@ const (
 	fileNormalizedNameInformation        = 48
 	fileIDInformation                    = 59
 	fileIDExtdDirectory                  = 60
+	fileStatInformation                  = 68
 	fileRenameInformationEx              = 65
 	fileSystemVolume                     = 1
 	fileSystemAttributes                 = 5

@@ -23,7 +23,7 @@ func TestRemoveSlowly(t *testing.T) {
 	fd := f.open("file", O_RDONLY)
 	f.must(Chmod(fd, 0o444))
 	h := f.ntOpen("file", windows.DELETE)
-	l, err := look(h)
+	l, err := traitsOf(h)
 	f.must(err)
 	f.must(removeSlowly(f.handle(), "file", h, l))
 	ntClose(h)
@@ -42,7 +42,7 @@ func TestRemoveSlowlyOfWhatStays(t *testing.T) {
 	f := newFolder(t)
 	f.mkdir("full", `full\x`)
 	h := f.ntOpen("full", windows.DELETE)
-	l, err := look(h)
+	l, err := traitsOf(h)
 	f.must(err)
 	if err := from(removeSlowly(f.handle(), "full", h, l)); err != ENOTEMPTY {
 		t.Error(err)
@@ -126,4 +126,50 @@ func TestWhoDeniesARename(t *testing.T) {
 		}
 		return r.blamed(nil)
 	}))
+}
+
+// What one call tells on NTFS is what the calls of other file systems tell there, and it is told of all that was opened near a plain file.
+func TestFactsAreWhatOthersTell(t *testing.T) {
+	f := newFolder(t)
+	f.write("file", "content")
+	f.write("read-only", "x")
+	f.must(Chmod(f.open("read-only", O_RDONLY), 0o444))
+	f.mkdir("dir", `dir\in`)
+	f.write("linked", "two names")
+	f.must(Linkat(f.fd, "linked", f.fd, "second"))
+	dir := f.open("dir", O_PATH)
+	for name, of := range map[string]int{"file": f.fd, "read-only": f.fd, "dir": f.fd, "linked": f.fd, "second": f.fd, "in": dir, "": dir} {
+		f.must(here.withFile(of, func(u using) error {
+			if name, _, _, err := fileSystem(u.handle); err != nil || u.plain != (name == ntfs) {
+				t.Errorf("%s: plain is %v, %v", name, u.plain, err)
+			}
+			h, err := ntOpen(u.handle, name, opening{})
+			f.must(err)
+			defer ntClose(h)
+			if _, ok := factsOf(h, u.file); ok != u.plain {
+				t.Errorf("%q: facts are told: %v", name, ok)
+			}
+			var told, others Stat_t
+			f.must(stat(h, u.file, &told))
+			f.must(stat(h, nil, &others))
+			if told != others {
+				t.Errorf("%q: %+v, not %+v", name, told, others)
+			}
+			near, err := look(h, u.file)
+			f.must(err)
+			alone, err := look(h, nil)
+			f.must(err)
+			if near != alone {
+				t.Errorf("%q: %+v, not %+v", name, near, alone)
+			}
+			return nil
+		}))
+	}
+	var st Stat_t
+	fd := f.open("file", O_RDONLY)
+	f.must(Unlinkat(f.fd, "file", false))
+	f.must(Fstat(fd, &st))
+	if st.Nlink != 0 {
+		t.Errorf("a file that has been removed has %d names", st.Nlink)
+	}
 }

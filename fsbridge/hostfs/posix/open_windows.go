@@ -17,7 +17,7 @@ func Open(path string, flags int, mode uint32) (int, error) {
 	}
 	fd := -1
 	err = here.named(func() (err error) {
-		fd, err = here.open(0, path, flags, mode, flags&O_NOFOLLOW == 0)
+		fd, err = here.open(nil, path, flags, mode, flags&O_NOFOLLOW == 0)
 		return err
 	})
 	return fd, err
@@ -71,7 +71,7 @@ func Openat(dirfd int, name string, flags int, mode uint32) (int, error) {
 			if u.kind != S_IFDIR {
 				return ENOTDIR
 			}
-			fd, err = here.open(u.handle, name, flags, mode, name == "" && u.follow)
+			fd, err = here.open(u.file, name, flags, mode, name == "" && u.follow)
 			return err
 		})
 	})
@@ -91,8 +91,8 @@ func accessOf(flags int) uint32 {
 	return windows.FILE_GENERIC_READ
 }
 
-// open opens name below root, or root itself, and gives it a number. p.names is held.
-func (p *process) open(root windows.Handle, name string, flags int, mode uint32, follow bool) (int, error) {
+// open opens name below near, or near itself, or a path if there is none, and gives it a number. p.names is held.
+func (p *process) open(near *file, name string, flags int, mode uint32, follow bool) (int, error) {
 	o := opening{access: accessOf(flags), follow: follow}
 	if flags&O_PATH == 0 && flags&O_CREAT != 0 {
 		o.disposition, o.options = windows.FILE_OPEN_IF, windows.FILE_NON_DIRECTORY_FILE
@@ -103,17 +103,21 @@ func (p *process) open(root windows.Handle, name string, flags int, mode uint32,
 			o.attributes = windows.FILE_ATTRIBUTE_READONLY
 		}
 	}
+	root := windows.Handle(0)
+	if near != nil {
+		root = near.handle
+	}
 	h, err := ntOpen(root, name, o)
 	if err != nil {
 		return -1, err
 	}
-	l, err := look(h)
+	l, err := look(h, near)
 	if err == nil && l.other() && !o.follow {
 		o.disposition, o.follow = windows.FILE_OPEN, true
 		h, err = p.resolve(root, name, o, h, l)
 	}
 	if err == nil {
-		err = refused(l, flags)
+		err = refused(l.traits, flags)
 	}
 	if err == nil && flags&O_TRUNC != 0 && flags&(O_PATH|O_ACCMODE) != 0 {
 		err = truncate(h, 0)
@@ -122,7 +126,7 @@ func (p *process) open(root windows.Handle, name string, flags int, mode uint32,
 		ntClose(h)
 		return -1, err
 	}
-	f := &file{inode: l.inode, kind: l.kind(), access: o.access | attributesOnly, follow: o.follow, handle: h}
+	f := &file{inode: l.inode, kind: l.kind(), access: o.access | attributesOnly, follow: o.follow, plain: l.plain, handle: h}
 	f.flags.Store(int64(flags))
 	return p.add(f)
 }
@@ -156,8 +160,8 @@ func (p *process) resolve(root windows.Handle, name string, o opening, h windows
 }
 
 // refused says why what was found cannot be opened with flags.
-func refused(l looked, flags int) error {
-	switch kind := l.kind(); {
+func refused(t traits, flags int) error {
+	switch kind := t.kind(); {
 	case flags&O_DIRECTORY != 0 && kind != S_IFDIR:
 		return ENOTDIR
 	case flags&O_PATH != 0:
@@ -218,7 +222,7 @@ func Reopen(fd, flags int) (int, error) {
 	n := -1
 	err := here.named(func() error {
 		return here.withFile(fd, func(u using) (err error) {
-			n, err = here.open(u.handle, "", flags&^(O_CREAT|O_EXCL), 0, u.follow)
+			n, err = here.open(u.file, "", flags&^(O_CREAT|O_EXCL), 0, u.follow)
 			if err == nil && !here.same(n, u.inode) { // under the name by which it was opened there is another
 				_ = Close(n)
 				n, err = -1, ESTALE
@@ -249,7 +253,7 @@ func (p *process) duplicate(u using, flags int) (int, error) {
 	if err := windows.DuplicateHandle(self, u.handle, self, &h, 0, false, windows.DUPLICATE_SAME_ACCESS); err != nil {
 		return -1, err
 	}
-	f := &file{inode: u.inode, kind: u.kind, access: u.access, follow: u.follow, handle: h}
+	f := &file{inode: u.inode, kind: u.kind, access: u.access, follow: u.follow, plain: u.plain, handle: h}
 	f.flags.Store(int64(flags))
 	return p.add(f)
 }

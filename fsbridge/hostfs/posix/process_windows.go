@@ -13,6 +13,7 @@ import (
 type process struct {
 	descriptors numbers[*file]
 	patience    patience
+	systems     sync.Map // the names of file systems, by the number of the volume
 
 	// names is held for writing while a directory gets another name, and for reading by everything that has a handle for a moment
 	// only: no handle is below that directory then, save those of descriptors.
@@ -33,6 +34,7 @@ type file struct {
 	kind   uint32 // S_IFDIR and so on
 	access uint32 // of the handle
 	follow bool   // it was opened as what its reparse point stands for
+	plain  bool   // see [facts]
 	flags  atomic.Int64
 
 	gate   sync.RWMutex   // held for reading while the handle is used
@@ -117,8 +119,8 @@ func (p *process) inDirectory(dirfd int, f func(dir windows.Handle) error) error
 	})
 }
 
-// withName calls f with a handle of name in dirfd, or of the directory itself for "" and ".".
-func (p *process) withName(dirfd int, name string, o opening, f func(windows.Handle) error) error {
+// withName calls f with a handle of name in dirfd, or of the directory itself for "" and ".", and with the file of dirfd.
+func (p *process) withName(dirfd int, name string, o opening, f func(h windows.Handle, near *file) error) error {
 	if name == "." {
 		name = ""
 	}
@@ -142,6 +144,6 @@ func (p *process) withName(dirfd int, name string, o opening, f func(windows.Han
 			return err
 		}
 		defer ntClose(h)
-		return f(h)
+		return f(h, u.file)
 	})
 }

@@ -45,10 +45,9 @@ type renaming struct {
 	oldName, newName string
 	replace          bool
 
-	from, to windows.Handle // the directories
+	from, to *file          // the directories
 	h        windows.Handle // what is renamed
 	what     looked
-	path     string // of it, on its volume
 }
 
 // with calls f while what is renamed is open.
@@ -58,15 +57,12 @@ func (r *renaming) with(oldDir, newDir int, f func(to using) error) error {
 			if from.kind != S_IFDIR || to.kind != S_IFDIR {
 				return ENOTDIR
 			}
-			r.from, r.to = from.handle, to.handle
+			r.from, r.to = from.file, to.file
 			if r.h, err = ntOpen(from.handle, r.oldName, opening{access: windows.DELETE}); err != nil {
 				return err
 			}
 			defer ntClose(r.h)
-			if r.what, err = look(r.h); err != nil {
-				return err
-			}
-			if r.path, err = pathOnVolume(r.h); err != nil {
+			if r.what, err = look(r.h, from.file); err != nil {
 				return err
 			}
 			return f(to)
@@ -82,13 +78,20 @@ func (r *renaming) file() error {
 			_ = o.done()
 		}
 	}()
+	old := ""
+	if len(others) > 0 {
+		var err error
+		if old, err = pathOnVolume(r.h); err != nil {
+			return err
+		}
+	}
 	done, err := r.perform()
 	if err != nil || !done {
 		return err
 	}
 	for _, o := range others {
 		o.file.gate.Lock()
-		r.follow(o.file, r.path, "")
+		r.follow(o.file, old, "")
 		o.file.gate.Unlock()
 	}
 	return nil
@@ -114,16 +117,16 @@ func (r *renaming) perform() (done bool, err error) {
 }
 
 func (r *renaming) set(class, how uint32) error {
-	return ntSet(r.h, class, nameInformation(how, r.to, r.newName))
+	return ntSet(r.h, class, nameInformation(how, r.to.handle, r.newName))
 }
 
 // fits looks at what has the new name: a directory replaces only another, and a file no directory. If both names are of the same inode,
 // there is nothing to do, unless they are one name that changes its case.
 func (r *renaming) fits() (same bool, err error) {
-	if mayBeShort(r.newName) && isShort(r.to, r.newName) { // another file would be replaced than the one of that name
+	if mayBeShort(r.newName) && isShort(r.to.handle, r.newName) { // another file would be replaced than the one of that name
 		return false, EEXIST
 	}
-	h, err := ntOpen(r.to, r.newName, opening{})
+	h, err := ntOpen(r.to.handle, r.newName, opening{})
 	if from(err) == ENOENT {
 		return false, nil
 	}
@@ -131,13 +134,17 @@ func (r *renaming) fits() (same bool, err error) {
 		return false, err
 	}
 	defer ntClose(h)
-	l, err := look(h)
+	l, err := look(h, r.to)
 	if err != nil {
 		return false, err
 	}
 	if l.inode == r.what.inode {
+		old, err := pathOnVolume(r.h)
+		if err != nil {
+			return false, err
+		}
 		path, err := pathOnVolume(h)
-		if err != nil || strings.EqualFold(path, r.path) {
+		if err != nil || strings.EqualFold(path, old) {
 			return false, err
 		}
 		same = true
@@ -158,7 +165,7 @@ func (r *renaming) fits() (same bool, err error) {
 // the new one is there.
 func (r *renaming) replaceSlowly(why error) error {
 	if r.what.kind() == S_IFDIR {
-		if err := remove(r.to, r.newName, true); err != nil {
+		if err := remove(r.to.handle, r.newName, true); err != nil {
 			if from(err) == ENOENT {
 				return why
 			}
@@ -166,7 +173,7 @@ func (r *renaming) replaceSlowly(why error) error {
 		}
 		return r.set(windows.FileRenameInformation, 0)
 	}
-	target, err := ntOpen(r.to, r.newName, opening{access: windows.DELETE})
+	target, err := ntOpen(r.to.handle, r.newName, opening{access: windows.DELETE})
 	if inTheWay(err) {
 		return err
 	}
@@ -174,15 +181,15 @@ func (r *renaming) replaceSlowly(why error) error {
 		return why
 	}
 	defer ntClose(target)
-	l, err := look(target)
+	l, err := look(target, r.to)
 	if err != nil || l.inode == r.what.inode {
 		return why
 	}
-	if err := ntSet(target, windows.FileRenameInformation, nameInformation(0, r.to, asideName())); err != nil {
+	if err := ntSet(target, windows.FileRenameInformation, nameInformation(0, r.to.handle, asideName())); err != nil {
 		return why
 	}
 	if err := r.set(windows.FileRenameInformation, 0); err != nil {
-		_ = ntSet(target, windows.FileRenameInformation, nameInformation(0, r.to, r.newName))
+		_ = ntSet(target, windows.FileRenameInformation, nameInformation(0, r.to.handle, r.newName))
 		return err
 	}
 	return discard(target)

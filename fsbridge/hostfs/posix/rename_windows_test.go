@@ -183,7 +183,11 @@ func renameClosed(oldDir int, oldName string, newDir int, newName string) error 
 	defer here.names.Unlock()
 	r := renaming{process: here, oldName: oldName, newName: newName, replace: true}
 	return r.with(oldDir, newDir, func(using) error {
-		inside := r.inside()
+		dir, err := pathOnVolume(r.h)
+		if err != nil {
+			return err
+		}
+		inside := r.inside(dir)
 		defer release(inside)
 		return r.closed(inside)
 	})

@@ -23,10 +23,14 @@ func (r *renaming) directory(to using) error {
 	if err != nil {
 		return err
 	}
-	if to.volume == r.what.volume && isBelow(into, r.path) {
+	old, err := pathOnVolume(r.h)
+	if err != nil {
+		return err
+	}
+	if to.volume == r.what.volume && isBelow(into, old) {
 		return EINVAL
 	}
-	inside := r.inside()
+	inside := r.inside(old)
 	defer release(inside)
 	done, err := r.perform()
 	if busy := from(err); (busy == EACCES || busy == EBUSY) && len(inside) > 0 {
@@ -46,16 +50,16 @@ func isBelow(path, dir string) bool {
 	return len(path) >= len(dir) && strings.EqualFold(path[:len(dir)], dir) && (len(path) == len(dir) || path[len(dir)] == '\\')
 }
 
-// inside finds the descriptors that are below the directory and takes their gates. What has been removed is not below.
-func (r *renaming) inside() (found []below) {
+// inside finds the descriptors that are below the directory, whose path is dir, and takes their gates. What has been removed is not below.
+func (r *renaming) inside(dir string) (found []below) {
 	for _, o := range r.descriptors.all(func(f *file) bool { return f.volume == r.what.volume }) {
 		o.file.gate.RLock() // nobody waits to write: only who has p.names does, and that is us
 		path, err := pathOnVolume(o.file.handle)
-		is := err == nil && isBelow(path, r.path) && !removed(o.file.handle)
+		is := err == nil && isBelow(path, dir) && !removed(o.file.handle)
 		o.file.gate.RUnlock()
 		if is {
 			o.file.gate.Lock()
-			found = append(found, below{o, path, path[len(r.path):]})
+			found = append(found, below{o, path, path[len(dir):]})
 			continue
 		}
 		_ = o.done()
@@ -92,7 +96,7 @@ func (r *renaming) closed(inside []below) error {
 	}
 	for _, b := range inside {
 		if b.rest != "" {
-			b.file.enter(dir, name+b.rest)
+			b.file.enter(dir.handle, name+b.rest)
 		} else if done {
 			r.follow(b.file, b.path, "")
 		}
@@ -107,7 +111,7 @@ func (r *renaming) blamed(err error) error {
 		return err
 	}
 	const addDirectory = windows.FILE_APPEND_DATA
-	h, denied := ntOpen(r.to, "", opening{access: addDirectory})
+	h, denied := ntOpen(r.to.handle, "", opening{access: addDirectory})
 	if denied != nil {
 		return err
 	}
@@ -121,7 +125,7 @@ func (r *renaming) follow(f *file, old, rest string) {
 	if err != nil || path != old {
 		return
 	}
-	h, err := f.again(r.to, r.newName+rest)
+	h, err := f.again(r.to.handle, r.newName+rest)
 	if err != nil {
 		return // what was opened before works as before
 	}

@@ -65,6 +65,9 @@ func failure(status uintptr) error {
 	return s
 }
 
+// ntfs is the file system's name, as Windows tells it.
+const ntfs = "NTFS"
+
 // Numbers of file systems: what Linux's drivers for them have, and for ReFS its name.
 const (
 	magicNTFS  = 0x5346544e
@@ -87,6 +90,18 @@ func fileSystem(h windows.Handle) (name string, attributes, longest uint32, err 
 	return name, le.Uint32(b[:]), le.Uint32(b[4:]), nil
 }
 
+// fileSystem is the name of that of h. A volume is asked once: to make another file system there gives it another number. Without a number it is asked each time.
+func (p *process) fileSystem(h windows.Handle, volume uint64) string {
+	if name, known := p.systems.Load(volume); known {
+		return name.(string)
+	}
+	name, _, _, err := fileSystem(h)
+	if err == nil && volume != 0 {
+		p.systems.Store(volume, name)
+	}
+	return name
+}
+
 // Fstatfs describes the file system of fd. Nobody counts its files.
 func Fstatfs(fd int, s *Statfs_t) error {
 	return here.withFile(fd, func(u using) error {
@@ -104,7 +119,7 @@ func Fstatfs(fd int, s *Statfs_t) error {
 			Blocks: le.Uint64(b[:]), Bavail: le.Uint64(b[8:]), Bfree: le.Uint64(b[16:]),
 			Fsid: Fsid{[2]int32{int32(u.volume), int32(u.volume >> 32)}}}
 		switch name {
-		case "NTFS":
+		case ntfs:
 			s.Type = magicNTFS
 		case "ReFS":
 			s.Type = magicReFS
@@ -136,11 +151,10 @@ func VolumeID(fd int) (id string) {
 // record was used, and that of ReFS is never used again. (The time of birth is not in it: anybody can change that.)
 func HandleID(fd int) (id string) {
 	_ = here.withFile(fd, func(u using) error {
-		name, _, _, err := fileSystem(u.handle)
-		if name == "NTFS" || name == "ReFS" {
+		if name := here.fileSystem(u.handle, u.volume); name == ntfs || name == "ReFS" {
 			id = name + ":" + hex.EncodeToString(u.id[:])
 		}
-		return err
+		return nil
 	})
 	return id
 }
