@@ -74,8 +74,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 	l.limits.Store(&o.Limits)
 	l.looks.Store(true)
 	if err := l.open(); err != nil {
-		l.unmake()
-		l.release()
+		_ = l.unmake(func() error { l.release(); return nil })
 		return nil, err
 	}
 	return l, nil

@@ -18,25 +18,37 @@ func firstMissing(path string) (missing string) {
 	return ""
 }
 
-// unmake removes the directory and those above it if [Open] has made them. Somebody else may have made and filled it at the
-// same time: only what this process has locked, and what has no step in it, is removed with what is in it.
-func (l *Log) unmake() {
+// unmake removes the directory and those above it if [Open] has made them, and calls end, which closes the log. Somebody else may have made and
+// filled it at the same time: only what this process has locked, and what has no step in it, is removed with what is in it.
+func (l *Log) unmake(end func() error) error {
 	dir, err := filepath.Abs(l.o.Dir)
 	if err != nil || l.made == "" {
-		return
+		return end()
 	}
-	if l.lock >= 0 && withoutSteps(dir) {
-		err = os.RemoveAll(dir)
-	} else {
+	at := dir
+	if l.lock >= 0 && withoutSteps(dir) && os.RemoveAll(dir) == nil {
+		at = filepath.Dir(dir)
+	}
+	left := l.unmakeEmpty(at)
+	err = end()
+	if left != nil { // some file systems of Windows keep a directory as long as it is open
+		left = l.unmakeEmpty(dir)
+	}
+	if left != nil {
+		l.log.Debug("not removed again", "path", dir, "err", left) // something else is in it
+	}
+	return err
+}
+
+// unmakeEmpty removes an empty directory and those above it that [Open] has made.
+func (l *Log) unmakeEmpty(dir string) (err error) {
+	for ; err == nil && len(dir) >= len(l.made); dir = filepath.Dir(dir) {
 		err = os.Remove(dir)
 	}
-	for dir != l.made && err == nil {
-		dir = filepath.Dir(dir)
-		err = os.Remove(dir) // unless something else is in it
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
 	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		l.log.Debug("not removed again", "path", dir, "err", err)
-	}
+	return err
 }
 
 // withoutSteps tells whether the log in dir has no step, neither closed nor undone nor open.
@@ -54,7 +66,7 @@ func withoutSteps(dir string) bool {
 // step is in it, all of that is removed again.
 func (l *Log) Withdraw() error {
 	if !l.closed.Load() && len(l.stepEntries())+len(l.redoEntries()) == 0 && !l.unrecovered() && l.cur.Load() == nil {
-		l.unmake()
+		return l.unmake(l.Close)
 	}
 	return l.Close()
 }

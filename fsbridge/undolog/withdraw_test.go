@@ -45,8 +45,13 @@ func TestU17Withdraw(t *testing.T) {
 	l = fresh(filepath.Join(base, "a/b")) // was there
 	e.must(l.Withdraw())
 	gone(filepath.Join(base, "a/b/version"), false)
+}
 
-	// A directory that is refused stays empty.
+// A directory that is refused stays empty.
+func TestU17Refused(t *testing.T) {
+	needs(t, "modes")
+	e := newSession(t, nil)
+	base := filepath.Dir(e.undo)
 	e.must(os.Mkdir(filepath.Join(base, "x"), 0o777))
 	e.must(os.Chmod(filepath.Join(base, "x"), 0o777))
 	if _, err := Open(t.Context(), Options{Dir: filepath.Join(base, "x"), Root: e.root}); err == nil {
