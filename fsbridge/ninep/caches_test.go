@@ -8,10 +8,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // TestGuestCaches: a guest is told what others changed, not what it did itself,
@@ -33,10 +32,12 @@ func TestGuestCaches(t *testing.T) {
 		if what == "" {
 			return strings.Join(dropped, " ")
 		}
-		var st unix.Stat_t
-		must(t, unix.Lstat(l.path(what), &st))
+		fd, err := posix.Open(l.path(what), posix.O_PATH|posix.O_NOFOLLOW, 0)
+		must(t, err)
+		st, err := hostfs.StatFD(fd)
+		must(t, errors.Join(err, posix.Close(fd)))
 		dropped = nil
-		must(t, l.Invalidate(fsbridge.Changes{List: []fsbridge.Change{{ID: hostfs.ID{Dev: st.Dev, Ino: st.Ino}}}}))
+		must(t, l.Invalidate(fsbridge.Changes{List: []fsbridge.Change{{ID: st.ID}}}))
 		return strings.Join(dropped, " ")
 	}
 	must(t, l.Fence(t.Context())) // nobody was there yet

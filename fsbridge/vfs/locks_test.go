@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // TestD2LockOfAClosedFile: who asks for a lock without waiting (LOCK_NB, F_SETLK, F_GETLK)
@@ -15,17 +15,17 @@ import (
 // the open file is gone. If the holder has other descriptors, the lock is refused.
 func TestD2LockOfAClosedFile(t *testing.T) {
 	const holder, other = 1, 2 // the client's numbers of open files as owners
-	record := FileLock{Type: unix.F_WRLCK, End: 4}
+	record := FileLock{Type: posix.F_WRLCK, End: 4}
 	flock := func(tree *Tree, node, fh, _ uint64) error {
-		return tree.Flock(Request{}, node, fh, unix.LOCK_EX, false)
+		return tree.Flock(Request{}, node, fh, posix.LOCK_EX, false)
 	}
 	set := func(tree *Tree, node, fh, owner uint64) error {
 		return tree.SetLock(Request{}, node, fh, owner, record, false)
 	}
 	test := func(tree *Tree, node, fh, owner uint64) error {
 		found, err := tree.TestLock(Request{}, node, fh, owner, record)
-		if err == nil && found.Type != unix.F_UNLCK {
-			err = unix.EAGAIN
+		if err == nil && found.Type != posix.F_UNLCK {
+			err = posix.EAGAIN
 		}
 		return err
 	}
@@ -49,7 +49,7 @@ func TestD2LockOfAClosedFile(t *testing.T) {
 			e, err := tree.Lookup(RootID, "f")
 			check(err)
 			open := func() uint64 {
-				o, err := tree.Open(Request{}, e.Node, unix.O_RDWR, false)
+				o, err := tree.Open(Request{}, e.Node, posix.O_RDWR, false)
 				check(err)
 				return o.Handle
 			}
@@ -58,16 +58,16 @@ func TestD2LockOfAClosedFile(t *testing.T) {
 
 			check(c.hold(tree, e.Node, held, holder))
 			tree.leaving = time.Hour // without the holder's descriptor being closed nobody waits
-			if err := ask(); !errors.Is(err, unix.EAGAIN) {
+			if err := ask(); !errors.Is(err, posix.EAGAIN) {
 				t.Fatalf("a lock that another open file has: %v", err)
 			}
 			tree.leaving = time.Millisecond
 			tree.Flush(e.Node, held, 3)
-			if err := ask(); !errors.Is(err, unix.EAGAIN) {
+			if err := ask(); !errors.Is(err, posix.EAGAIN) {
 				t.Fatalf("a lock whose holder has another descriptor: %v", err)
 			}
 			tree.leaving = time.Hour // that is known now
-			if err := ask(); !errors.Is(err, unix.EAGAIN) {
+			if err := ask(); !errors.Is(err, posix.EAGAIN) {
 				t.Fatalf("asked again: %v", err)
 			}
 
@@ -102,19 +102,19 @@ func TestD2LockFreedWhileItIsAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	open := func() uint64 {
-		o, err := tree.Open(Request{}, e.Node, unix.O_RDWR, false)
+		o, err := tree.Open(Request{}, e.Node, posix.O_RDWR, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return o.Handle
 	}
 	held, asked := open(), open()
-	if err := tree.Flock(Request{}, e.Node, held, unix.LOCK_EX, false); err != nil {
+	if err := tree.Flock(Request{}, e.Node, held, posix.LOCK_EX, false); err != nil {
 		t.Fatal(err)
 	}
 	tree.Flush(e.Node, held, 3)
 	err = tree.lockSoon(Request{}, OpSetlk, e.Node, asked, false, func(h *handle) error {
-		err := unix.Flock(h.FD, unix.LOCK_EX|unix.LOCK_NB)
+		err := posix.Flock(h.FD, posix.LOCK_EX|posix.LOCK_NB)
 		tree.Release(held) // at the first try; again it does nothing
 		return err
 	})

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // TestRead: a directory is listed from its start as often as somebody asks, wherever its
@@ -18,7 +17,7 @@ func TestRead(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cache := newDirCache[int](10, &chain{dir: dir})
+	cache := newDirCache[int](10, newChain(t, dir))
 	defer cache.Close()
 	d, err := cache.Acquire(0)
 	if err != nil {
@@ -64,8 +63,18 @@ func TestRead(t *testing.T) {
 
 // chain is a tree in which each directory has one in it. All are the same one on the disk.
 type chain struct {
-	dir          string
+	dir          int // its descriptor
 	asked, names int // steps up, and names that were walked
+}
+
+func newChain(t *testing.T, path string) *chain {
+	t.Helper()
+	root, err := hostfs.OpenRoot(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	return &chain{dir: root.FD()}
 }
 
 func (c *chain) Hold() func() { return func() {} }
@@ -83,16 +92,16 @@ func (c *chain) Open(from *cachedDir[int], path string, n int) (int, error) {
 		begin = from.Node
 	}
 	if c.names += walked; begin+walked != n {
-		return -1, unix.ENOENT
+		return -1, posix.ENOENT
 	}
-	return unix.Open(c.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return posix.Openat(c.dir, ".", posix.O_RDONLY|posix.O_DIRECTORY, 0)
 }
 
 // TestChain: who goes down a chain of directories and up again, as a removal of it does, does not walk each one's whole path,
 // although few descriptors are kept: neither when it opens them nor when it looks whether each is still there.
 func TestChain(t *testing.T) {
 	const deep, kept, most = 4_000, 40, 16 // most: about the logarithm of deep, for each
-	c := &chain{dir: t.TempDir()}
+	c := newChain(t, t.TempDir())
 	cache := newDirCache[int](kept, c)
 	defer cache.Close()
 	visit := func(n int, epoch uint64) {

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // overtaken is a tree with a file that is open, whose RELEASE another worker has taken, who performs it when somebody has looked for it twice.
@@ -49,7 +49,7 @@ func newOvertaken(t *testing.T) *overtaken {
 
 func (o *overtaken) open(t *testing.T) uint64 {
 	t.Helper()
-	opened, err := o.Open(Request{}, o.node, unix.O_RDWR, false)
+	opened, err := o.Open(Request{}, o.node, posix.O_RDWR, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,14 +78,14 @@ func TestRemovedWhenClosed(t *testing.T) {
 // takes; nobody has to have said that a descriptor was closed. A lock that somebody keeps is refused at once.
 func TestD2LockOvertakesNoClose(t *testing.T) {
 	o := newOvertaken(t)
-	if err := o.Flock(Request{}, o.node, o.held, unix.LOCK_EX, false); err != nil {
+	if err := o.Flock(Request{}, o.node, o.held, posix.LOCK_EX, false); err != nil {
 		t.Fatal(err)
 	}
 	asked := o.open(t)
-	if err := o.Flock(Request{}, o.node, asked, unix.LOCK_EX, false); err != nil {
+	if err := o.Flock(Request{}, o.node, asked, posix.LOCK_EX, false); err != nil {
 		t.Fatalf("the lock of a file that was closed: %v", err)
 	}
-	if err := o.Flock(Request{}, o.node, o.open(t), unix.LOCK_EX, false); !errors.Is(err, unix.EAGAIN) {
+	if err := o.Flock(Request{}, o.node, o.open(t), posix.LOCK_EX, false); !errors.Is(err, posix.EAGAIN) {
 		t.Fatalf("a lock that somebody has: %v", err)
 	}
 }
@@ -93,7 +93,7 @@ func TestD2LockOvertakesNoClose(t *testing.T) {
 // TestLockUntilClosed: a lock is not taken for given up while another request has the file that has it, after its RELEASE.
 func TestLockUntilClosed(t *testing.T) {
 	o := newOvertaken(t)
-	if err := o.Flock(Request{}, o.node, o.held, unix.LOCK_EX, false); err != nil {
+	if err := o.Flock(Request{}, o.node, o.held, posix.LOCK_EX, false); err != nil {
 		t.Fatal(err)
 	}
 	h := o.handle(o.held, o.node) // another request, of the same file
