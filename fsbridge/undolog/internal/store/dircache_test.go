@@ -3,13 +3,18 @@ package store
 import (
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // TestDirChain: who goes up a chain of directories, as a redo of its removal does, does not open each one's whole path again, although few are kept.
 func TestDirChain(t *testing.T) {
 	const deep, most = 4_000, 16 // most: about the logarithm of deep, for each
-	dir := t.TempDir()
+	root, err := hostfs.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
 	var c DirCache[int]
 	defer c.Close()
 	opened := 0
@@ -28,7 +33,7 @@ func TestDirChain(t *testing.T) {
 		}
 		fd, err := c.OpenChain(chain, func(int) (int, error) {
 			opened++
-			return unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+			return posix.Openat(root.FD(), ".", posix.O_PATH|posix.O_DIRECTORY, 0)
 		})
 		if err != nil || fd < 0 {
 			t.Fatal(fd, err)

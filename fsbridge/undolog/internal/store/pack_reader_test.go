@@ -10,9 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
@@ -71,17 +70,17 @@ func readPacked(t testing.TB, p *PackReader, obj format.ObjID) (b []byte) {
 // in the order of names.
 func writePack(t testing.TB, dir string, names ...string) (fd int) {
 	t.Helper()
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := posix.Open(dir, posix.O_RDONLY|posix.O_DIRECTORY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = unix.Close(fd) })
-	out, err := os.Create(filepath.Join(dir, "pack"))
+	t.Cleanup(func() { _ = posix.Close(fd) })
+	out, err := hostfs.OpenAt(fd, "pack", posix.O_RDWR|posix.O_CREAT|posix.O_TRUNC, 0o666)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer out.Close()
-	w, err := NewPackWriter(int(out.Fd()))
+	defer hostfs.Close(out)
+	w, err := NewPackWriter(out)
 	if err != nil {
 		t.Fatal(err)
 	}

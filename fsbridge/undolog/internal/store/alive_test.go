@@ -1,19 +1,17 @@
 package store
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // TestUnmapped: where a file system maps nothing that is shared, the file says the same.
 func TestUnmapped(t *testing.T) {
-	for _, errno := range []unix.Errno{0, unix.EINVAL, unix.ENODEV} {
+	for _, errno := range []posix.Errno{0, posix.EINVAL, posix.ENODEV} {
 		root, err := hostfs.OpenRoot(t.TempDir())
 		aliveCheck(t, err)
 		t.Cleanup(func() { root.Close() })
@@ -50,7 +48,7 @@ func TestUnmappedElse(t *testing.T) {
 	root, err := hostfs.OpenRoot(t.TempDir())
 	aliveCheck(t, err)
 	t.Cleanup(func() { root.Close() })
-	if s, err := create(root.FD(), time.Now, func(int) ([]byte, error) { return nil, unix.ENOMEM }); err != unix.ENOMEM || s != nil {
+	if s, err := create(root.FD(), time.Now, func(int) ([]byte, error) { return nil, posix.ENOMEM }); err != posix.ENOMEM || s != nil {
 		t.Errorf("without memory: %v, %v", s, err)
 	}
 }
@@ -74,11 +72,11 @@ func TestAheadOfAnotherClock(t *testing.T) {
 		"behind, stalls in two":      {ahead: -time.Hour, stalls: []time.Duration{stall, 0, 0, -stall}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, err := os.Create(filepath.Join(t.TempDir(), AliveName))
+			fd, err := posix.Open(filepath.Join(t.TempDir(), AliveName), posix.O_RDWR|posix.O_CREAT, 0o600)
 			aliveCheck(t, err)
-			t.Cleanup(func() { _ = f.Close() })
+			t.Cleanup(func() { _ = hostfs.Close(fd) })
 			looks := 0
-			got, err := ahead(int(f.Fd()), func() time.Time {
+			got, err := ahead(fd, func() time.Time {
 				now := time.Now().Add(-c.ahead)
 				if looks < len(c.stalls) {
 					now = now.Add(-c.stalls[looks])

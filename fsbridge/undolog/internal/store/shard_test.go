@@ -7,9 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
 
@@ -17,7 +16,7 @@ import (
 // object gets a place in its own, and none is left that nobody needed.
 func TestShards(t *testing.T) {
 	path := t.TempDir()
-	fd, err := unix.Open(path, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := posix.Open(path, posix.O_RDONLY|posix.O_DIRECTORY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +61,7 @@ func TestShardInTheWay(t *testing.T) {
 	if err := errors.Join(os.Mkdir(filepath.Join(path, "blobs"), 0o700), os.WriteFile(filepath.Join(path, "blobs", "1"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	fd, err := unix.Open(path, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := posix.Open(path, posix.O_RDONLY|posix.O_DIRECTORY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
