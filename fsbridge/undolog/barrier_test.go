@@ -180,6 +180,7 @@ func TestEditsSeen(t *testing.T) {
 		}
 		for _, via := range []string{"undo", "external", "coarse"} {
 			t.Run(c.name+"/"+via, func(t *testing.T) {
+				require.Thin(t, 2)
 				s := newSession(t, nil)
 				s.log.stamps.SetCoarse(via == "coarse")
 				s.outside("old/removed", "r")
@@ -278,6 +279,7 @@ func TestEB05OwnWrites(t *testing.T) {
 			continue
 		}
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			require.Thin(t, 2)
 			s := newSession(t, nil)
 			r := rand.New(rand.NewPCG(seed, 7))
 			for i := range 12 {

@@ -53,6 +53,7 @@ func TestU1ForcedOverEdit(t *testing.T) {
 					continue
 				}
 				t.Run(name+"/"+how+"/"+end, func(t *testing.T) {
+					require.Thin(t, 3)
 					if name == "mode" {
 						needs(t, "modes")
 					}

@@ -23,6 +23,7 @@ func TestMovedModel(t *testing.T) {
 			continue
 		}
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			require.Thin(t, 3)
 			r := rand.New(rand.NewPCG(seed, 1))
 			s := movedSession(t)
 			for _, p := range []string{"e/f", "e/g", "e/sub/f", "d/sub/g"} {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
@@ -19,6 +20,7 @@ func TestKilledBetweenCases(t *testing.T) {
 	for _, what := range []string{"Foo", "d/Foo", "made/Foo", "new/Foo"} {
 		for killed := range len(halves) + 1 {
 			t.Run(fmt.Sprintf("%s after %d", path.Dir(what), killed), func(t *testing.T) {
+				require.Thin(t, 2)
 				w := newWorld(t, testDir(t), Options{})
 				defer w.close()
 				w.step(func() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
+	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
@@ -105,6 +106,7 @@ func TestRestoreLinks(t *testing.T) {
 		"a name was exchanged": func(w *world) { w.ok(w.create("f", "f")); w.ok(w.rename("f", "d/x", posix.RENAME_EXCHANGE)) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			require.Thin(t, 2)
 			bothPlaces(t, func(t *testing.T, w *world) {
 				w.step(func() {
 					w.ok(w.mkdir("d"))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
@@ -25,6 +26,7 @@ func TestRestoreOfTwoNames(t *testing.T) {
 		for variant := range 4 {
 			packed, later := variant&1 != 0, variant&2 != 0
 			t.Run(fmt.Sprintf("%s packed %t later %t", name, packed, later), func(t *testing.T) {
+				require.Thin(t, 3)
 				w := newWorld(t, testDir(t), Options{})
 				defer w.close()
 				w.step(func() { w.ok(w.mkdir("kept")) })

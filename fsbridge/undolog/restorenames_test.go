@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
@@ -26,6 +27,7 @@ func TestRestoreEditedByAnotherName(t *testing.T) {
 					continue
 				}
 				t.Run(strings.NewReplacer("/", "-").Replace(known+" "+edited+" "+at), func(t *testing.T) {
+					require.Thin(t, 3)
 					w := newWorld(t, testDir(t), Options{})
 					defer w.close()
 					w.step(func() {

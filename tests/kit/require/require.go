@@ -1,8 +1,10 @@
 package require
 
 import (
+	"hash/fnv"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -72,6 +74,20 @@ func OneIn(t testing.TB, n int) func() bool {
 	return func() bool {
 		next++
 		return next%n == 0
+	}
+}
+
+// Thin ends this case of a table on Windows, if [Sampled], unless it is of the one in n that are tried there: its tests run by wine, where each call on a
+// file is a message to another process. By their names they are spread over the table, and the same each time.
+func Thin(t testing.TB, n uint32) {
+	t.Helper()
+	if runtime.GOOS != "windows" || !Sampled() {
+		return
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(t.Name()))
+	if h.Sum32()>>8%n != 0 {
+		t.Skipf("one case in %d is tried here", n)
 	}
 }
 

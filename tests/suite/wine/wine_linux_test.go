@@ -56,6 +56,8 @@ var packages = map[string]map[string]string{
 	"fsbridge/texts":                   {"TestUnifiedNames": names},
 	"fsbridge/undolog":                 nil,
 	"fsbridge/undolog/internal/format": nil,
+	"fsbridge/undolog/internal/stamps": nil,
+	"fsbridge/undolog/internal/store":  nil,
 	"fsbridge/vfs":                     nil,
 	"guest/control":                    nil,
 	"guest/image":                      nil,
@@ -75,7 +77,7 @@ const everything = "TEST_WINE"
 var daily = []string{"actors/frontend/control", "fsbridge/hostfs", "fsbridge/hostfs/posix", "fsbridge/ninep", "guest/image", "tests/suite/winprobe"}
 
 // limit is how long the tests of one package may take: a machine that is slow, and has others at work, needs a minute. Those of the log need ten
-// times as long: each call on a file is a message to wine's server.
+// times as long, although they try only a part of their tables (require.Thin): each call on a file is a message to wine's server.
 const limit = 5 * time.Minute
 
 // damages are tests of hundreds of damaged logs, one after the other, which tests/run.sh has apart, too.
