@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// wanted is everything, for one client.
+// wanted is everything that this system has, for one client.
 func wanted(t *testing.T, c Client) Want {
 	t.Helper()
 	args := []string{"serve", "--protocol", "mcp"}
@@ -25,7 +26,7 @@ func wanted(t *testing.T, c Client) Want {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Want{Name: "sandbox", Server: s, MCP: true, Shell: c.NoShell(Places{}) == "", Hook: "/usr/bin/sandbox hook " + c.Name}
+	return Want{Name: "sandbox", Server: s, MCP: true, Shell: c.NoShell(Places{Windows: runtime.GOOS == "windows"}) == "", Hook: "/usr/bin/sandbox hook " + c.Name}
 }
 
 // TestPartsComeAndGo: what install makes where nothing was is gone after uninstall, and a

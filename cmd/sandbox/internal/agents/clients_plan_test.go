@@ -109,7 +109,9 @@ func TestPreview(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts, err := c.Parts(p, User, wanted(t, c))
+	w := wanted(t, c)
+	p.Windows, w.Shell = false, true // a hook is previewed, too
+	parts, err := c.Parts(p, User, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +176,9 @@ func TestLook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts, err := c.Parts(p, User, wanted(t, c))
+	w := wanted(t, c)
+	p.Windows, w.Shell = false, true
+	parts, err := c.Parts(p, User, w)
 	if err != nil {
 		t.Fatal(err)
 	}
