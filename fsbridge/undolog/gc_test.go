@@ -195,16 +195,6 @@ func TestBackgroundCompression(t *testing.T) {
 	treesnap.Same(t, "tree", want, treesnap.MustTake(t, s.work))
 }
 
-// wait waits for the end of what the worker does.
-func (w *worker) wait() {
-	w.mu.Lock()
-	done := w.done
-	w.mu.Unlock()
-	if done != nil {
-		<-done
-	}
-}
-
 // TestUL07MissingPreimage: a step whose preimage is missing cannot be undone
 // and says so; the newer steps can, and nothing else is changed.
 func TestUL07MissingPreimage(t *testing.T) {

@@ -365,3 +365,13 @@ func (w *world) checkHeld() {
 		return nil
 	})
 }
+
+// wait waits for the end of what the worker does.
+func (w *worker) wait() {
+	w.mu.Lock()
+	done := w.done
+	w.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+}

@@ -77,16 +77,22 @@ func OneIn(t testing.TB, n int) func() bool {
 	}
 }
 
-// Thin ends this case of a table on Windows, if [Sampled], unless it is of the one in n that are tried there: its tests run by wine, where each call on a
-// file is a message to another process. By their names they are spread over the table, and the same each time.
-func Thin(t testing.TB, n uint32) {
+// Few tells whether a case of a table is tried. On Windows, if [Sampled], it is one in n, as the tests run by wine there, where each call on a file is a
+// message to another process. By their names they are spread over the table, and the same each time. Elsewhere it is each.
+func Few(t testing.TB, name string, n uint32) bool {
 	t.Helper()
 	if runtime.GOOS != "windows" || !Sampled() {
-		return
+		return true
 	}
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(t.Name()))
-	if h.Sum32()>>8%n != 0 {
+	_, _ = h.Write([]byte(t.Name() + name))
+	return h.Sum32()>>8%n == 0
+}
+
+// Thin ends this case of a table unless it is of the few that are tried: see [Few].
+func Thin(t testing.TB, n uint32) {
+	t.Helper()
+	if !Few(t, "", n) {
 		t.Skipf("one case in %d is tried here", n)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -87,12 +88,58 @@ const damages = "^(TestU14DamagedLog|TestU14CutBetweenRecords)$"
 type event struct{ Action, Package, Test, Output string }
 
 func TestPackages(t *testing.T) {
-	wine.New(t, wine.Options{}) // the bed is made here, or the reason is told why there is none
 	chosen, limit := daily, limit
 	if os.Getenv(everything) == "all" {
 		limit *= 10
 		chosen = slices.Sorted(maps.Keys(packages))
 	}
+	ended, said := goTest(t, limit, chosen, "-skip="+damages)
+	for _, p := range chosen {
+		for test, why := range packages[p] {
+			if action := ended[p][test]; action != "fail" {
+				t.Errorf("%s: %s is on the list of what fails (%s), and did not: %q", p, test, why, action)
+			}
+		}
+		check(t, p, ended[p], said, packages[p])
+	}
+}
+
+// TestFaults has the log fail, and its process killed, at its fault points.
+func TestFaults(t *testing.T) {
+	const log = "fsbridge/undolog"
+	if os.Getenv(everything) != "all" {
+		t.Logf("%s=all has it done", everything)
+		return
+	}
+	files, err := filepath.Glob("../../../" + log + "/*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(string(b), "//go:build faults\n") {
+			for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(string(b), -1) {
+				names = append(names, m[1])
+			}
+		}
+	}
+	ended, said := goTest(t, 10*limit, []string{log}, "-tags=faults", "-run=^("+strings.Join(names, "|")+")$")
+	for _, name := range names {
+		if ended[log][name] == "" {
+			t.Errorf("%s did not run", name)
+		}
+	}
+	check(t, log, ended[log], said, nil)
+}
+
+// goTest runs the tests of packages that are built for Windows.
+func goTest(t *testing.T, limit time.Duration, packages []string, flags ...string) (map[string]ends, map[string]string) {
+	t.Helper()
+	wine.New(t, wine.Options{}) // the bed is made here, or the reason is told why there is none
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
@@ -104,9 +151,9 @@ func TestPackages(t *testing.T) {
 		t.Fatalf("go build: %v: %s", err, out)
 	}
 	// The tests end themselves, with their stacks; a minute later whoever runs them does, whatever hangs in them.
-	args := []string{"test", "-json", "-vet=off", "-count=1", "-timeout=" + limit.String(), "-ldflags=-s -w", "-skip=" + damages,
-		"-exec", launcher + " -limit " + (limit + time.Minute).String()}
-	for _, p := range chosen {
+	args := append([]string{"test", "-json", "-vet=off", "-count=1", "-timeout=" + limit.String(), "-ldflags=-s -w",
+		"-exec", launcher + " -limit " + (limit + time.Minute).String()}, flags...)
+	for _, p := range packages {
 		args = append(args, "./"+p)
 	}
 	cmd := exec.CommandContext(t.Context(), "go", args...)
@@ -116,27 +163,27 @@ func TestPackages(t *testing.T) {
 	cmd.Stderr = &stderr
 	out, _ := cmd.Output() // an error says that tests failed, and some do
 	ended, said := results(t, out)
-	for _, p := range chosen {
+	for _, p := range packages {
 		if ended[p] == nil {
 			t.Errorf("%s: none of its tests ran\n%s%s", p, said[p], stderr.Bytes())
-			continue
 		}
-		for test, why := range packages[p] {
-			if action := ended[p][test]; action != "fail" {
-				t.Errorf("%s: %s is on the list of what fails (%s), and did not: %q", p, test, why, action)
-			}
+	}
+	return ended, said
+}
+
+// check says which tests of a package failed that are not on the list of those that do.
+func check(t *testing.T, p string, ended ends, said, list map[string]string) {
+	t.Helper()
+	for test, action := range ended {
+		switch {
+		case action == "run":
+			t.Errorf("%s: %s did not end\n%s%s", p, test, said[p+"."+test], said[p])
+		case action == "fail" && test != "" && list[test] == "":
+			t.Errorf("%s: %s failed\n%s", p, test, said[p+"."+test])
 		}
-		for test, action := range ended[p] {
-			switch {
-			case action == "run":
-				t.Errorf("%s: %s did not end\n%s%s", p, test, said[p+"."+test], said[p])
-			case action == "fail" && test != "" && packages[p][test] == "":
-				t.Errorf("%s: %s failed\n%s", p, test, said[p+"."+test])
-			}
-		}
-		if ended[p][""] == "fail" && !slices.Contains(slices.Collect(maps.Values(ended[p].tests())), "fail") {
-			t.Errorf("%s: ended before its tests\n%s", p, said[p])
-		}
+	}
+	if ended[""] == "fail" && !slices.Contains(slices.Collect(maps.Values(ended.tests())), "fail") {
+		t.Errorf("%s: ended before its tests\n%s", p, said[p])
 	}
 }
 

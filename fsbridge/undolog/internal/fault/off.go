@@ -1,4 +1,4 @@
-//go:build !linux || !faults
+//go:build !faults
 
 package fault
 

@@ -1,4 +1,4 @@
-//go:build linux && faults
+//go:build faults
 
 package fault
 
@@ -9,7 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 // Var is the environment variable that arms one fault point of a binary
@@ -22,17 +23,17 @@ import (
 //	trace:<file>            append the name of each point that is passed
 const Var = "SANDBOX_FAULT"
 
-var errnos = map[string]syscall.Errno{
-	"ENOSPC": syscall.ENOSPC, "EIO": syscall.EIO, "EDQUOT": syscall.EDQUOT,
-	"EXDEV": syscall.EXDEV, "EPERM": syscall.EPERM, "EMLINK": syscall.EMLINK,
+var errnos = map[string]posix.Errno{
+	"ENOSPC": posix.ENOSPC, "EIO": posix.EIO, "EDQUOT": posix.EDQUOT,
+	"EXDEV": posix.EXDEV, "EPERM": posix.EPERM, "EMLINK": posix.EMLINK,
 }
 
 type armedFault struct {
 	point string
 	left  atomic.Int64
 	all   bool
-	errno syscall.Errno // 0: kill
-	trace *os.File      // not nil: only tell
+	errno posix.Errno // 0: kill
+	trace *os.File    // not nil: only tell
 }
 
 var armed atomic.Pointer[armedFault]
@@ -97,14 +98,14 @@ func Point(name string) error {
 		return nil
 	}
 	if a.errno == 0 {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		kill()
 		select {}
 	}
 	return injected{a.errno}
 }
 
 // injected is an error of a point.
-type injected struct{ errno syscall.Errno }
+type injected struct{ errno posix.Errno }
 
 func (i injected) Error() string { return i.errno.Error() }
 func (i injected) Unwrap() error { return i.errno }

@@ -1,4 +1,4 @@
-//go:build linux && faults
+//go:build faults
 
 package undolog
 
@@ -11,14 +11,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
 const killVar = "UNDOLOG_KILL_TEST" // base|undo directory, if it is not there|mode|fault
@@ -36,10 +36,12 @@ func eventful(w *world) {
 	w.ok(w.rename("mover", "fresh/moved", 0))
 	w.ok(w.link("linked", "fresh/again"))
 	w.ok(w.unlink("linked2"))
-	w.ok(w.rename("x1", "x2", unix.RENAME_EXCHANGE))
+	if !undologtest.Plain {
+		w.ok(w.rename("x1", "x2", posix.RENAME_EXCHANGE))
+		w.ok(w.chmod("mode", 0o4711))
+		w.ok(w.setxattr("mode", "user.a", "new"))
+	}
 	w.ok(w.rename("over", "victim", 0))
-	w.ok(w.chmod("mode", 0o4711))
-	w.ok(w.setxattr("mode", "user.a", "new"))
 	w.ok(w.unlink("sym"))
 	w.ok(w.unlink("pipe"))
 	w.ok(w.create("empty", ""))
@@ -60,7 +62,9 @@ func uneventful(w *world) {
 		w.ok(w.create(f, "content of "+f))
 	}
 	w.ok(w.link("linked", "linked2"))
-	w.ok(w.setxattr("mode", "user.a", "old"))
+	if !undologtest.Plain {
+		w.ok(w.setxattr("mode", "user.a", "old"))
+	}
 	w.ok(w.symlink("edit", "sym"))
 	w.ok(w.fifo("pipe"))
 }
@@ -146,7 +150,7 @@ func TestKilledAnywhereOtherFileSystem(t *testing.T) {
 
 func killEverywhere(t *testing.T, base, undo string, points []string, modes ...string) {
 	t.Helper()
-	kills := map[string]int{}
+	kills, few := map[string]int{}, map[string]bool{}
 	tried := require.OneIn(t, 3)
 	for _, mode := range modes {
 		once := func(name, fault string) bool {
@@ -167,6 +171,10 @@ func killEverywhere(t *testing.T, base, undo string, points []string, modes ...s
 				if n > 1 && !tried() {
 					continue
 				}
+				if !require.Few(t, fmt.Sprint(mode, point, n), 10) {
+					few[point] = true
+					continue
+				}
 				if !once(fmt.Sprintf("%s.%d", point, n), fmt.Sprintf("kill:%s:%d", point, n)) {
 					t.Errorf("%s: passed %s less than %d times", mode, point, n)
 				}
@@ -175,7 +183,7 @@ func killEverywhere(t *testing.T, base, undo string, points []string, modes ...s
 		}
 	}
 	for _, point := range points {
-		if kills[point] == 0 {
+		if kills[point] == 0 && !few[point] {
 			t.Errorf("never killed at %s", point)
 		}
 	}
@@ -199,15 +207,14 @@ func passages(t *testing.T, file string, once func(name, fault string) bool) map
 	return passed
 }
 
-func killOnce(t *testing.T, base, undo, mode, fault string) (killed bool) {
+func killOnce(t *testing.T, base, undo, mode, spec string) (killed bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKillHelper$", "-test.count=1")
-	cmd.Env = append(os.Environ(), killVar+"="+base+"|"+undo+"|"+mode+"|"+fault)
+	cmd.Env = append(os.Environ(), killVar+"="+base+"|"+undo+"|"+mode+"|"+spec)
 	out, err := cmd.CombinedOutput()
-	ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	killed = ok && ws.Signaled() && ws.Signal() == syscall.SIGKILL
+	killed = fault.Killed(cmd.ProcessState)
 	if err != nil && !killed {
-		t.Fatalf("%s %s: %v\n%s", mode, fault, err, out)
+		t.Fatalf("%s %s: %v\n%s", mode, spec, err, out)
 	}
 	var s killSnaps
 	b, err := os.ReadFile(base + "/snaps")
@@ -215,11 +222,11 @@ func killOnce(t *testing.T, base, undo, mode, fault string) (killed bool) {
 		err = json.Unmarshal(b, &s)
 	}
 	if err != nil {
-		t.Fatalf("%s %s: %v", mode, fault, err)
+		t.Fatalf("%s %s: %v", mode, spec, err)
 	}
 	w := newWorld(t, base, Options{Dir: undo})
 	defer w.close()
-	what := mode + " " + fault
+	what := mode + " " + spec
 	if _, err := w.log.Recover(context.Background()); err != nil {
 		t.Fatalf("%s: recover: %v", what, err)
 	}
