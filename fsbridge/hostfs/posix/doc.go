@@ -22,6 +22,7 @@
 //   - Another program that has a file open without sharing it is EBUSY, after a second of patience.
 //   - A mode has one bit: the one that lets a file be written. Symlinks and junctions are seen and removed, but not made.
 //   - What has been removed can be opened again for no more than the descriptor is open for.
+//   - The clock that files have their times from is up to 16 ms ahead of time.Now. [Now] is not behind it.
 //   - A file cannot be made shorter as long as a part of it is mapped. A directory cannot be locked.
 //   - A directory gets another name while no descriptor is used below it: they are closed and opened again, and keep their numbers,
 //     positions and locks. A lock that was lost to somebody in that moment makes its descriptor useless (ESTALE).
