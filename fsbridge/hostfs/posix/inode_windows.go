@@ -154,7 +154,7 @@ func (f *facts) look(near *file) looked {
 // plain tells whether [facts] tell the files apart that are near h.
 func (p *process) plain(h windows.Handle, l looked) bool {
 	var f facts
-	return l.attributes&windows.FILE_ATTRIBUTE_REPARSE_POINT == 0 && p.fileSystem(h, l.volume) == ntfs && ntQuery(h, fileStatInformation, f[:]) == nil
+	return l.attributes&windows.FILE_ATTRIBUTE_REPARSE_POINT == 0 && p.system(h, l.volume) == system{name: ntfs} && ntQuery(h, fileStatInformation, f[:]) == nil
 }
 
 // blockSize is the size that programs are told to read and write with, and the size of a directory.

@@ -24,6 +24,7 @@ const (
 	fileStatInformation                  = 68
 	fileRenameInformationEx              = 65
 	fileSystemVolume                     = 1
+	fileSystemDevice                     = 4
 	fileSystemAttributes                 = 5
 	fileSystemFullSize                   = 7
 	attributesOnly                       = windows.FILE_READ_ATTRIBUTES | windows.SYNCHRONIZE

@@ -173,3 +173,21 @@ func TestFactsAreWhatOthersTell(t *testing.T) {
 		t.Errorf("a file that has been removed has %d names", st.Nlink)
 	}
 }
+
+// The times of a share are another machine's, whatever file system is behind it.
+func TestMagic(t *testing.T) {
+	for s, want := range map[system]int64{
+		{ntfs, false}: magicNTFS, {"ReFS", false}: magicReFS, {"FAT32", false}: magicFAT, {"exFAT", false}: magicExFAT, {"UDF", false}: 0,
+		{ntfs, true}: SMB2_SUPER_MAGIC, {"UDF", true}: SMB2_SUPER_MAGIC,
+	} {
+		if got := s.magic(); got != want {
+			t.Errorf("%+v: %#x, not %#x", s, got, want)
+		}
+	}
+	f := newFolder(t)
+	var st Statfs_t
+	f.must(Fstatfs(f.fd, &st))
+	if st.Type == SMB2_SUPER_MAGIC {
+		t.Error("the directory for temporary files is taken for a share")
+	}
+}

@@ -13,7 +13,7 @@ import (
 type process struct {
 	descriptors numbers[*file]
 	patience    patience
-	systems     sync.Map // the names of file systems, by the number of the volume
+	systems     sync.Map // [system], by the number of the volume
 
 	// names is held for writing while a directory gets another name, and for reading by everything that has a handle for a moment
 	// only: no handle is below that directory then, save those of descriptors.

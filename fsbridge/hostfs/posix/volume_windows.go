@@ -90,16 +90,49 @@ func fileSystem(h windows.Handle) (name string, attributes, longest uint32, err 
 	return name, le.Uint32(b[:]), le.Uint32(b[4:]), nil
 }
 
-// fileSystem is the name of that of h. A volume is asked once: to make another file system there gives it another number. Without a number it is asked each time.
-func (p *process) fileSystem(h windows.Handle, volume uint64) string {
-	if name, known := p.systems.Load(volume); known {
-		return name.(string)
+// system is what is known of the file system of a volume.
+type system struct {
+	name   string
+	remote bool // another machine has it: it is a share
+}
+
+// system asks a volume once: to make another file system there gives it another number. Without a number it is asked each time.
+func (p *process) system(h windows.Handle, volume uint64) system {
+	if s, known := p.systems.Load(volume); known {
+		return s.(system)
 	}
+	var s system
 	name, _, _, err := fileSystem(h)
-	if err == nil && volume != 0 {
-		p.systems.Store(volume, name)
+	if err == nil {
+		s = system{name, remote(h)}
 	}
-	return name
+	if err == nil && volume != 0 {
+		p.systems.Store(volume, s)
+	}
+	return s
+}
+
+func remote(h windows.Handle) bool {
+	const remoteDevice = 0x10 // FILE_REMOTE_DEVICE
+	var b [8]byte
+	return volumeQuery(h, fileSystemDevice, b[:]) == nil && binary.LittleEndian.Uint32(b[4:])&remoteDevice != 0
+}
+
+// magic is the number of a file system. That of a share is of the protocol: its times are of another machine's clock, whatever lies behind it.
+func (s system) magic() int64 {
+	switch {
+	case s.remote:
+		return SMB2_SUPER_MAGIC
+	case s.name == ntfs:
+		return magicNTFS
+	case s.name == "ReFS":
+		return magicReFS
+	case s.name == "FAT", s.name == "FAT32":
+		return magicFAT
+	case s.name == "exFAT":
+		return magicExFAT
+	}
+	return 0
 }
 
 // Fstatfs describes the file system of fd. Nobody counts its files.
@@ -117,17 +150,7 @@ func Fstatfs(fd int, s *Statfs_t) error {
 		unit := int64(le.Uint32(b[24:])) * int64(le.Uint32(b[28:]))
 		*s = Statfs_t{Bsize: unit, Frsize: unit, Namelen: int64(longest),
 			Blocks: le.Uint64(b[:]), Bavail: le.Uint64(b[8:]), Bfree: le.Uint64(b[16:]),
-			Fsid: Fsid{[2]int32{int32(u.volume), int32(u.volume >> 32)}}}
-		switch name {
-		case ntfs:
-			s.Type = magicNTFS
-		case "ReFS":
-			s.Type = magicReFS
-		case "FAT", "FAT32":
-			s.Type = magicFAT
-		case "exFAT":
-			s.Type = magicExFAT
-		}
+			Type: system{name, remote(u.handle)}.magic(), Fsid: Fsid{[2]int32{int32(u.volume), int32(u.volume >> 32)}}}
 		if attributes&readOnlyVolume != 0 {
 			s.Flags |= ST_RDONLY
 		}
@@ -151,8 +174,8 @@ func VolumeID(fd int) (id string) {
 // record was used, and that of ReFS is never used again. (The time of birth is not in it: anybody can change that.)
 func HandleID(fd int) (id string) {
 	_ = here.withFile(fd, func(u using) error {
-		if name := here.fileSystem(u.handle, u.volume); name == ntfs || name == "ReFS" {
-			id = name + ":" + hex.EncodeToString(u.id[:])
+		if s := here.system(u.handle, u.volume); s.name == ntfs || s.name == "ReFS" {
+			id = s.name + ":" + hex.EncodeToString(u.id[:])
 		}
 		return nil
 	})
