@@ -32,10 +32,10 @@ func TestGuestCaches(t *testing.T) {
 		if what == "" {
 			return strings.Join(dropped, " ")
 		}
-		fd, err := posix.Open(l.path(what), posix.O_PATH|posix.O_NOFOLLOW, 0)
+		fd, err := l.root.OpenPath(what, posix.O_PATH|posix.O_NOFOLLOW)
 		must(t, err)
 		st, err := hostfs.StatFD(fd)
-		must(t, errors.Join(err, posix.Close(fd)))
+		must(t, errors.Join(err, hostfs.Close(fd)))
 		dropped = nil
 		must(t, l.Invalidate(fsbridge.Changes{List: []fsbridge.Change{{ID: st.ID}}}))
 		return strings.Join(dropped, " ")
