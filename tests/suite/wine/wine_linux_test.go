@@ -81,9 +81,6 @@ var daily = []string{"actors/frontend/control", "fsbridge/hostfs", "fsbridge/hos
 // times as long, although they try only a part of their tables (require.Thin): each call on a file is a message to wine's server.
 const limit = 5 * time.Minute
 
-// damages are tests of hundreds of damaged logs, one after the other, which tests/run.sh has apart, too.
-const damages = "^(TestU14DamagedLog|TestU14CutBetweenRecords)$"
-
 // event is a line of go test -json.
 type event struct{ Action, Package, Test, Output string }
 
@@ -93,7 +90,7 @@ func TestPackages(t *testing.T) {
 		limit *= 10
 		chosen = slices.Sorted(maps.Keys(packages))
 	}
-	ended, said := goTest(t, limit, chosen, "-skip="+damages)
+	ended, said := goTest(t, limit, chosen)
 	for _, p := range chosen {
 		for test, why := range packages[p] {
 			if action := ended[p][test]; action != "fail" {
