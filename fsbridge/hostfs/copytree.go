@@ -91,11 +91,14 @@ func (c *treeCopy) entry(dst, src int, path, name string, depth int) error {
 			return err
 		}
 	}
-	attributes, err := AllXattrsFD(fd)
+	attributes, err := AttributesFD(fd, st.Type(), nil)
 	if err != nil {
 		return err
 	}
-	out, err := MakeAt(dst, name, st.Type()|0o600, target, func(out int) error { return c.fill(out, fd, &st, path+name+"/", depth) })
+	out, err := MakeAt(dst, name, st.Type()|0o600, target, func(out int) error {
+		SetFlagsFD(out, attributes) // some only while it is empty
+		return c.fill(out, fd, &st, path+name+"/", depth)
+	})
 	if err != nil {
 		return err
 	}

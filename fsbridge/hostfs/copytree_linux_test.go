@@ -36,6 +36,12 @@ func TestCopyTree(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(src, "secret"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Mkdir(filepath.Join(src, "flagged"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(fixture.NoDump(filepath.Join(src, "secret")), fixture.NoDump(filepath.Join(src, "flagged"))); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Chmod(filepath.Join(src, "secret"), 0); err != nil {
 		t.Fatal(err)
 	}

@@ -20,9 +20,32 @@ const keptFlags = 0x1 | 0x2 | 0x4 | // secure deletion, undeletable, compressed
 
 const flagNoCow = 0x800000
 
-// WithFlags adds the flags of the regular file or directory behind fd, which may be O_PATH, to its attributes,
+// AttributesFD reads all that an inode has besides its content and what stat(2) tells, so that another one can be made that is like it:
+// its extended attributes, as [AllXattrsAfter] does, and its flags. fd may be O_PATH; typ are the S_IFMT bits. No symlink.
+func AttributesFD(fd int, typ uint32, ready func() error) ([]Xattr, error) {
+	list, err := AllXattrsAfter(fd, ready)
+	if err == nil && (typ == posix.S_IFREG || typ == posix.S_IFDIR) {
+		list = withFlags(list, fd)
+	}
+	return list, err
+}
+
+// AttributesAt is [AttributesFD] for name itself in the directory dirfd, which may be a symlink.
+func AttributesAt(dirfd int, name string, typ uint32) ([]Xattr, error) {
+	if typ != posix.S_IFREG && typ != posix.S_IFDIR {
+		return AllXattrsAt(dirfd, name)
+	}
+	fd, err := OpenAt(dirfd, name, posix.O_PATH, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = Close(fd) }()
+	return AttributesFD(fd, typ, nil)
+}
+
+// withFlags adds the flags of the regular file or directory behind fd, which may be O_PATH, to its attributes,
 // if it has any that a user can set and they can be read.
-func WithFlags(list []Xattr, fd int) []Xattr {
+func withFlags(list []Xattr, fd int) []Xattr {
 	flags := uint32(0)
 	_ = readable(fd, func(fd int) (err error) {
 		flags, err = posix.Flags(fd)

@@ -249,10 +249,10 @@ func likeDirectory(from, to int) error {
 	return errors.Join(hostfs.ChmodFD(to, st.Mode&0o7777), hostfs.UtimesFD(to, st.Atime, st.Mtime))
 }
 
-// likeAttributes gives to the extended attributes of from, access lists among them, and no others: it has those that the directory above
-// gives to what is made in it.
+// likeAttributes gives the directory to the extended attributes of from, access lists among them, and its flags, and no others: it has those that the
+// directory above gives to what is made in it.
 func likeAttributes(from, to int) error {
-	want, err := hostfs.AllXattrsFD(from)
+	want, err := hostfs.AttributesFD(from, unix.S_IFDIR, nil)
 	if err != nil {
 		return err
 	}
@@ -260,9 +260,12 @@ func likeAttributes(from, to int) error {
 	if err != nil {
 		return err
 	}
+	hostfs.SetFlagsFD(to, want)
 	values := map[string]string{}
 	for _, x := range want {
-		values[x.Name] = string(x.Value)
+		if x.Name != hostfs.FlagsName {
+			values[x.Name] = string(x.Value)
+		}
 	}
 	for _, x := range have {
 		if value, ok := values[x.Name]; ok && value == string(x.Value) {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/tests/kit/fixture"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
@@ -30,7 +31,7 @@ func tree(t *testing.T) (dir string, fd int) {
 		}
 	}
 	old := filepath.Join(dir, "old")
-	if err := errors.Join(os.Symlink("nowhere", old+"/link"), unix.Mkfifo(old+"/fifo", 0o600), os.Chmod(old+"/shut", 0o555), os.Chmod(old, 0o2750)); err != nil {
+	if err := errors.Join(os.Symlink("nowhere", old+"/link"), unix.Mkfifo(old+"/fifo", 0o600), os.Chmod(old+"/shut", 0o555), os.Chmod(old, 0o2750), fixture.NoDump(old), fixture.NoDump(old+"/sub")); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

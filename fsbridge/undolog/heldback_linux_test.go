@@ -57,6 +57,47 @@ func TestHeldBackAttributes(t *testing.T) {
 	}
 }
 
+// TestHeldBackInPack: a step that is captured without the right to read trusted attributes changes a file, and removes it. Whoever packs it,
+// undoes the step and restores from it has the right.
+func TestHeldBackInPack(t *testing.T) {
+	require.Root(t)
+	w := newWorld(t, testDir(t), Options{})
+	defer w.close()
+	w.step(func() {
+		w.ok(w.mkdir("d"))
+		w.ok(w.create("d/f", "before"))
+	})
+	for _, p := range []string{"d", "d/f"} {
+		w.ok(unix.Setxattr(filepath.Join(w.base, "work", p), "trusted.a", []byte("1"), 0))
+	}
+	before := w.snapshot()
+	var step *Entry
+	as(t, false, func() {
+		step = w.step(func() {
+			w.ok(w.write("d/f", 3, "inside"))
+			w.ok(w.chmod("d", 0o700))
+			w.ok(w.RemoveAll("d"))
+		})
+	})
+	gone := w.snapshot()
+	restore := func(what string) {
+		t.Helper()
+		_, err := w.log.Restore(t.Context(), RestoreOptions{Path: "d", Step: step.StepID})
+		w.ok(err)
+		if d := treesnap.Diff(before, w.snapshot(), treesnap.Options{IgnoreLinks: true, Exclude: func(path string) bool { return path == "." }}); len(d) > 0 {
+			t.Errorf("%s: %q", what, d)
+		}
+		w.undo(1)
+		treesnap.Same(t, "the restore undone", gone, w.snapshot())
+	}
+	restore("restored")
+	_, err := w.log.GC(t.Context(), GCOptions{CompressAll: true})
+	w.ok(err)
+	restore("restored out of a pack")
+	w.undo(1)
+	treesnap.Same(t, "undone", before, w.snapshot())
+}
+
 // readersACL is an ACL that lets one user more read and write.
 var readersACL = []byte("\x02\x00\x00\x00" + "\x01\x00\x06\x00\xff\xff\xff\xff" + "\x02\x00\x06\x00\xd2\x04\x00\x00" +
 	"\x04\x00\x04\x00\xff\xff\xff\xff" + "\x10\x00\x06\x00\xff\xff\xff\xff" + "\x20\x00\x04\x00\xff\xff\xff\xff")

@@ -2,8 +2,8 @@
 // a test can say "this folder is exactly as it was".
 //
 // A [Snapshot] holds, for every path (raw bytes, relative, "." for the root):
-// type, the 12 mode bits, owner, modification time in nanoseconds, xattrs, and
-// by type the content's hash and size, the symlink's target or the device
+// type, the 12 mode bits, owner, modification time in nanoseconds, xattrs, flags
+// (chattr, on Linux), and by type the content's hash and size, the symlink's target or the device
 // number. Hard links are recorded as groups of paths, never as inode numbers:
 // a restored file may have a new one. Access and change times are not recorded,
 // nor is the size of a directory, which the file system chooses.

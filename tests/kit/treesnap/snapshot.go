@@ -22,6 +22,7 @@ type Entry struct {
 	// MtimeNS is the modification time in nanoseconds since 1970.
 	MtimeNS int64
 	Xattrs  map[string]string
+	Flags   uint32 // those that a user sets (chattr); regular files and directories only
 
 	Size   int64  // bytes; regular files only
 	Hash   string // of the content, whatever its holes; regular files only
@@ -159,6 +160,9 @@ func diffEntry(b, a Entry, o Options) []string {
 	}
 	if !o.IgnoreXattrs && !equalXattrs(b.Xattrs, a.Xattrs) {
 		add("xattrs", fmt.Sprintf("%q", b.Xattrs), fmt.Sprintf("%q", a.Xattrs))
+	}
+	if b.Flags != a.Flags {
+		add("flags", fmt.Sprintf("%#x", b.Flags), fmt.Sprintf("%#x", a.Flags))
 	}
 	if b.Size != a.Size {
 		add("size", b.Size, a.Size)

@@ -56,6 +56,8 @@ func TestNoticesEachDifference(t *testing.T) {
 		{"type", func(r string) error { os.Remove(r + "/empty.txt"); return os.Mkdir(r+"/empty.txt", 0o755) }, "empty.txt", "type"},
 		{"target", func(r string) error { os.Remove(r + "/link"); return os.Symlink("elsewhere", r+"/link") }, "link", "target"},
 		{"xattr", func(r string) error { return unix.Lsetxattr(r+"/run.sh", "user.test", []byte("x"), 0) }, "run.sh", "xattrs"},
+		{"flags", func(r string) error { return fixture.NoDump(r + "/run.sh") }, "run.sh", "flags"},
+		{"flags of a directory", func(r string) error { return fixture.NoDump(r + "/src") }, "src", "flags"},
 		{"hard link made", func(r string) error { os.Remove(r + "/empty.txt"); return os.Link(r+"/small.txt", r+"/empty.txt") }, "small.txt", "hard link"},
 		{"hard link broken", func(r string) error {
 			os.Remove(r + "/pair-b")

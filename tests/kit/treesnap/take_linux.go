@@ -31,6 +31,7 @@ func Take(root string) (*Snapshot, error) {
 	}
 	e := common(&st)
 	e.readXattrs(fd, ".")
+	e.Flags = flags(fd)
 	t.snap.Entries["."] = e
 	if err := t.dir(fd, ""); err != nil {
 		return nil, fmt.Errorf("snapshot of %s: %w", root, err)
@@ -70,13 +71,13 @@ func (t *taker) entry(dirfd int, name, path string) error {
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 		e.Size = st.Size
-		e.Hash, err = t.content(dirfd, name, st.Size)
+		err = t.file(dirfd, name, &e)
 	case unix.S_IFLNK:
 		e.Target, err = readlink(dirfd, name)
 	case unix.S_IFCHR, unix.S_IFBLK:
 		e.Rdev = uint64(st.Rdev)
 	case unix.S_IFDIR:
-		err = t.subdir(dirfd, name, path)
+		err = t.subdir(dirfd, name, path, &e)
 	}
 	if errors.Is(err, unix.EACCES) {
 		e.Unreadable, err = "content", nil
@@ -88,24 +89,43 @@ func (t *taker) entry(dirfd int, name, path string) error {
 	return nil
 }
 
-func (t *taker) subdir(dirfd int, name, path string) error {
+func (t *taker) subdir(dirfd int, name, path string, e *Entry) error {
 	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
+	e.Flags = flags(fd)
 	return t.dir(fd, path)
+}
+
+// flags are the flags of what is open as fd that its user sets, save immutable and append-only, and that no content follows from.
+func flags(fd int) uint32 {
+	const seen = 0x1 | 0x2 | 0x8 | 0x40 | 0x80 | 0x4000 | 0x8000 | 0x10000 | 0x20000 | 0x20000000
+	f, err := unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS)
+	if err != nil {
+		return 0 // a file system without them
+	}
+	return f & seen
+}
+
+// file records the content and the flags of a regular file.
+func (t *taker) file(dirfd int, name string, e *Entry) error {
+	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	e.Flags = flags(fd)
+	e.Hash, err = t.content(f, e.Size)
+	return err
 }
 
 // content hashes the blocks of a file that are not all zero, with their
 // offsets, and its size.
-func (t *taker) content(dirfd int, name string, size int64) (string, error) {
-	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return "", err
-	}
-	f := os.NewFile(uintptr(fd), name)
-	defer f.Close()
+func (t *taker) content(f *os.File, size int64) (string, error) {
+	fd := int(f.Fd())
 	h := sha256.New()
 	_ = binary.Write(h, binary.LittleEndian, size)
 	zero := make([]byte, block)

@@ -95,11 +95,7 @@ func (e *Engine) makeOne(n *layer.Node, dirfd int, inside *[]store.Made) (id hos
 	if err := e.point("apply.make"); err != nil {
 		return id, err
 	}
-	xattrs, has := e.t.Rec.Xattrs[n.Obj]
-	if !has && e.t.InPack(n.Obj) {
-		xattrs = e.t.Pack.Node(n.Obj).Xattrs
-		has = len(xattrs) > 0
-	}
+	xattrs, has := e.t.Attributes(n)
 	name := madeName(n.Obj)
 	first := len(*inside)
 	fd, err := e.makeInode(n, dirfd, name, xattrs, inside)

@@ -113,7 +113,7 @@ func (c *copier) tree(fd int, name string, toFD int, to, rel string, depth int) 
 	if err != nil {
 		return err
 	}
-	xattrs, err := hostfs.AllXattrsAt(fd, name)
+	xattrs, err := hostfs.AttributesAt(fd, name, st.Type())
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (c *copier) file(fd int, name string, toFD int, to, rel string, st *hostfs.
 		return err
 	}
 	defer hostfs.Close(out)
-	if err := layer.Bare(out, st.Type(), hostfs.WithFlags(xattrs, in)); err != nil {
+	if err := layer.Bare(out, st.Type(), xattrs); err != nil {
 		return err
 	}
 	return hostfs.CopyData(out, in, st.Size)
@@ -206,7 +206,7 @@ func (c *copier) dir(fd int, name string, toFD int, to, rel string, st *hostfs.S
 		return err
 	}
 	defer hostfs.Close(out)
-	if err := layer.Bare(out, st.Type(), hostfs.WithFlags(xattrs, in)); err != nil {
+	if err := layer.Bare(out, st.Type(), xattrs); err != nil {
 		return err
 	}
 	entries, err := hostfs.ReadDir(in)

@@ -235,7 +235,7 @@ func (v *inverse) record(n *layer.Node, at entry, st *hostfs.Stat) error {
 		r.Meta.Target = target
 	}
 	v.records.Object(&r)
-	if err := v.recordAttributes(n, at); err != nil {
+	if err := v.recordAttributes(n, at, st.Type()); err != nil {
 		return err
 	}
 	if st.IsRegular() && !n.Created && (n.Content || st.Size != n.Meta.Size) {
@@ -248,12 +248,12 @@ func (v *inverse) record(n *layer.Node, at entry, st *hostfs.Stat) error {
 
 // recordAttributes writes the attributes of n down, if they will change, or if n may be copied to the log's file system, which may
 // not hold them.
-func (v *inverse) recordAttributes(n *layer.Node, at entry) error {
+func (v *inverse) recordAttributes(n *layer.Node, at entry, typ uint32) error {
 	leaves := n.Place.Kind == layer.InTree && n.Obj != format.RootObj && v.apart
 	if !n.Xattrs && !leaves {
 		return nil
 	}
-	have, err := v.attributes(n, at)
+	have, err := v.attributes(n, at, typ)
 	if err != nil {
 		return err
 	}
@@ -263,16 +263,16 @@ func (v *inverse) recordAttributes(n *layer.Node, at entry) error {
 	return nil
 }
 
-func (v *inverse) attributes(n *layer.Node, at entry) ([]hostfs.Xattr, error) {
+func (v *inverse) attributes(n *layer.Node, at entry, typ uint32) ([]hostfs.Xattr, error) {
 	if n.IsDir() {
 		d, err := v.e.dir(n)
 		if err != nil {
 			return nil, err
 		}
 		defer v.e.done(d)
-		return hostfs.AllXattrsFD(d.fd)
+		return hostfs.AttributesFD(d.fd, typ, nil)
 	}
-	return hostfs.AllXattrsAt(at.fd, at.name)
+	return hostfs.AttributesAt(at.fd, at.name, typ)
 }
 
 // contents records the bytes that will be overwritten or cut off.

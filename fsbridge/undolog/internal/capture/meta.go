@@ -87,30 +87,11 @@ func (s *Step) addXattrs(so *stepObj, o *fsbridge.Object, fd int) error {
 	return nil
 }
 
-// addAll is addXattrs for an inode that will be no more: with its flags.
-func (s *Step) addAll(so *stepObj, o *fsbridge.Object, fd int) error {
-	if so.is(objMeta) || so.typ != posix.S_IFREG && so.typ != posix.S_IFDIR {
-		return s.addXattrs(so, o, fd)
-	}
-	if fd < 0 {
-		var err error
-		if fd, err = s.openObject(so, o, posix.O_PATH); err != nil {
-			return err
-		}
-		defer hostfs.Close(fd)
-	}
-	xs, err := s.xattrsOf(fd, so.typ)
-	if err == nil {
-		s.batch.records.Xattrs(so.id, hostfs.WithFlags(xs, fd))
-	}
-	return err
-}
-
 func (s *Step) xattrsOf(fd int, typ uint32) ([]hostfs.Xattr, error) {
 	if typ == posix.S_IFLNK { // none that we could set back
 		return nil, nil
 	}
-	xs, err := hostfs.AllXattrsAfter(fd, s.journaled) // its mode
+	xs, err := hostfs.AttributesFD(fd, typ, s.journaled) // its mode
 	if err != nil {
 		return nil, err
 	}

@@ -187,7 +187,7 @@ func (s *Step) verifyBlob(blobs int, blob string, so *stepObj, via int) error {
 // free captures all of so, which cannot be retained, and journals that its
 // inode may go. via is a descriptor of it, with O_PATH, or -1. s.mu is held; it is given up while content is copied.
 func (s *Step) free(so *stepObj, o *fsbridge.Object, via int) error {
-	if err := s.addAll(so, o, via); err != nil {
+	if err := s.addXattrs(so, o, via); err != nil {
 		s.cancel()
 		return err
 	}

@@ -136,6 +136,39 @@ func derived(name string) bool {
 // missing from the file. A session behind a jail's walls reads such lists, and root undoes. Nothing inside can change such an attribute; XFS keeps ACLs in some.
 func HeldBack(name string) bool { return strings.HasPrefix(name, "trusted.") }
 
+// Attributes are those that n is made anew with: those that were recorded before the step changed it, and what the records of a capture without
+// the right to see it lack ([HeldBack]); if nothing is recorded, those with which it was packed. has says that it gets these and no others.
+func (l *Layer) Attributes(n *Node) (list []hostfs.Xattr, has bool) {
+	list, has = l.Rec.Xattrs[n.Obj]
+	if !l.InPack(n.Obj) {
+		return list, has
+	}
+	packed := l.Pack.Node(n.Obj).Xattrs
+	if !has {
+		return packed, len(packed) > 0
+	}
+	return WithHeldBack(list, packed), true
+}
+
+// WithHeldBack is list with those of the attributes from that are held back, and not in it.
+func WithHeldBack(list, from []hostfs.Xattr) []hostfs.Xattr {
+	for _, x := range from {
+		if HeldBack(x.Name) && find(list, x.Name) == nil {
+			list = append(slices.Clip(list), x)
+		}
+	}
+	return list
+}
+
+func find(list []hostfs.Xattr, name string) *hostfs.Xattr {
+	for i := range list {
+		if list[i].Name == name {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
 // posixACL begins the names of ACLs.
 const posixACL = "system.posix_acl_"
 
@@ -148,14 +181,6 @@ func SetXattrs(fd int, want []hostfs.Xattr) error {
 			return nil
 		}
 		return err
-	}
-	find := func(l []hostfs.Xattr, name string) *hostfs.Xattr {
-		for i := range l {
-			if l[i].Name == name {
-				return &l[i]
-			}
-		}
-		return nil
 	}
 	var refused error
 	try := func(name string, f func() error) error {

@@ -109,7 +109,7 @@ func (s *inode) xattrs() (list []hostfs.Xattr, err error) {
 	}
 	err = s.at(func(dir int, name string) error {
 		if name == "" {
-			list, err = hostfs.AllXattrsFD(dir)
+			list, err = hostfs.AttributesFD(dir, s.self.typ, nil)
 			return err
 		}
 		fd, err := hostfs.OpenAt(dir, name, posix.O_PATH, 0)
@@ -117,15 +117,12 @@ func (s *inode) xattrs() (list []hostfs.Xattr, err error) {
 			return err
 		}
 		defer hostfs.Close(fd)
-		list, err = hostfs.AllXattrsAfter(fd, func() error {
+		list, err = hostfs.AttributesFD(fd, s.self.typ, func() error {
 			if s.layer == nil {
 				return posix.EACCES
 			}
 			return nil
 		})
-		if err == nil && (s.self.typ == posix.S_IFREG || s.self.typ == posix.S_IFDIR) {
-			list = hostfs.WithFlags(list, fd)
-		}
 		return err
 	})
 	return list, err

@@ -443,7 +443,7 @@ func (v *View) unwritten(t *thing, now *hostfs.Stat) bool {
 }
 
 // meta returns the metadata of t before the oldest layer; xattrs counts if has.
-// Attributes that no layer knows are those of now, and read only for a copy.
+// Attributes that no layer knows, or that its capture had no right to see, are those of now, and read only for a copy.
 func (v *View) meta(t *thing, forCopy bool) (m format.Meta, xattrs []hostfs.Xattr, has bool, err error) {
 	known := false
 	for i := len(v.layers) - 1; i >= 0; i-- {
@@ -471,11 +471,15 @@ func (v *View) meta(t *thing, forCopy bool) (m format.Meta, xattrs []hostfs.Xatt
 			}
 		}
 	}
-	if !has && forCopy {
-		if xattrs, err = t.xattrs(); err != nil {
-			return m, nil, false, err
-		}
-		has = len(xattrs) > 0
+	if !forCopy {
+		return m, xattrs, has, nil
 	}
-	return m, xattrs, has, nil
+	now, err := t.xattrs()
+	switch {
+	case has: // of what cannot be read the records tell enough
+		return m, layer.WithHeldBack(xattrs, now), true, nil
+	case err != nil:
+		return m, nil, false, err
+	}
+	return m, now, len(now) > 0, nil
 }

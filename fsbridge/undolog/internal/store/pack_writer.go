@@ -249,26 +249,10 @@ func (w *PackWriter) add(ctx context.Context, n PackNode, dirfd int, name string
 
 // addOther adds to n what there is of an inode that is not opened.
 func addOther(n *PackNode, dirfd int, name string, st *hostfs.Stat) (err error) {
-	if n.Xattrs, err = hostfs.AllXattrsAt(dirfd, name); err != nil {
-		return err
-	}
-	switch st.Type() {
-	case posix.S_IFREG, posix.S_IFDIR:
-		n.Xattrs = withFlags(n.Xattrs, dirfd, name, st)
-	case posix.S_IFLNK:
+	if n.Xattrs, err = hostfs.AttributesAt(dirfd, name, st.Type()); err == nil && st.IsSymlink() {
 		n.Meta.Target, err = hostfs.ReadlinkAt(dirfd, name)
 	}
 	return err
-}
-
-// withFlags is [hostfs.WithFlags] by name.
-func withFlags(list []hostfs.Xattr, dirfd int, name string, st *hostfs.Stat) []hostfs.Xattr {
-	fd, err := hostfs.OpenVerified(dirfd, name, st.ID, posix.O_PATH)
-	if err != nil {
-		return list
-	}
-	defer hostfs.Close(fd)
-	return hostfs.WithFlags(list, fd)
 }
 
 // addFile adds to n the attributes of a regular file, and copies its data into groups. A file
@@ -282,10 +266,9 @@ func (w *PackWriter) addFile(n *PackNode, dirfd int, name string, st *hostfs.Sta
 		return err
 	}
 	defer hostfs.Close(fd)
-	if n.Xattrs, err = hostfs.AllXattrsFD(fd); err != nil {
+	if n.Xattrs, err = hostfs.AttributesFD(fd, st.Type(), nil); err != nil {
 		return err
 	}
-	n.Xattrs = hostfs.WithFlags(n.Xattrs, fd)
 	if err := w.addContent(n, fd, st); err != nil {
 		return err
 	}
