@@ -64,10 +64,16 @@ func (s *Step) Protected(epoch uint64, op *fsbridge.Op) bool {
 	case fsbridge.OpLink, fsbridge.OpUnlink, fsbridge.OpRmdir:
 		return isCreated(op.Dir, epoch) && isCreated(op.Node, epoch)
 	case fsbridge.OpRename:
-		return isCreated(op.Dir, epoch) && isCreated(op.NewDir, epoch) && isCreated(op.Node, epoch) &&
+		return !movesDirectory(op) && isCreated(op.Dir, epoch) && isCreated(op.NewDir, epoch) && isCreated(op.Node, epoch) &&
 			(op.Victim == nil || isCreated(op.Victim, epoch))
 	}
 	return false
+}
+
+// movesDirectory tells whether a rename moves a directory. One that the step made may hold what was there before, which an undo finds by
+// the bindings that lead to it: where it goes is journaled then ([Step.anchor]).
+func movesDirectory(op *fsbridge.Op) bool {
+	return op.Node.Type == posix.S_IFDIR || op.Victim != nil && op.Flags&posix.RENAME_EXCHANGE != 0 && op.Victim.Type == posix.S_IFDIR
 }
 
 func isCreated(o *fsbridge.Object, epoch uint64) bool {
