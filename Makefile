@@ -6,7 +6,7 @@
 # make test-cluster  the gateway and the manifests at a real API server of Kubernetes, with AGENT_SANDBOX=DIR (root; the first time a quarter of an hour, to build it)
 # make fuzz    all fuzz targets, FUZZTIME each (1m): before a release
 # make bench   the figures, each beside what it is compared with
-# make soak    races of names, 40,000 tries each; then one session for MINUTES (30): builds, git, undo, and each time the trees are compared
+# make soak    races of names, 40,000 tries each; then for MINUTES (30) each: random histories on file systems of several kinds (root), and one session: builds, git, undo, and each time the trees are compared
 # make check   vet, linters, cross-builds
 # make screenshots  the pictures of docs/ui.md anew, from the tests
 # make release  packages, archives, an OCI image, guest images and checksums in dist/, of what is checked out; PUBLISH=1 for a tag, to GitHub
@@ -116,6 +116,7 @@ screenshots: build
 MINUTES ?= 30
 soak: build
 	SANDBOX_RACES=40000 $(GO) test -count=1 -run 'Swapped|SwapRace|TestMBReopened|Race$$|Racing|TestRenamesInside|TestProtectedWrites|TestLayer' -timeout 60m ./tests/suite/escape ./fsbridge/...
+	if [ $$(id -u) = 0 ]; then $(GO) test -count=1 -v -run 'TestMix$$' -timeout 0 ./tests/suite/mix -args -for $(MINUTES)m; fi
 	$(GO) run ./tests/soak -minutes $(MINUTES)
 
 # Root's sessions and those of root by sudo; if root runs it, those of an ordinary user after them.

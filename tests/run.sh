@@ -258,7 +258,7 @@ images() {
 }
 
 # Suites that only start a program, which has no race detector: it would slow down nothing but the test itself.
-driving='/tests/suite/(agents|container|day|devtools|e2b|filesystems/guest|mcpclients|observe|pod|promises|release|semantics|ui)$'
+driving='/tests/suite/(agents|container|day|devtools|e2b|filesystems/guest|mcpclients|mix|observe|pod|promises|release|semantics|ui)$'
 # Packages in which nothing works beside something else: formats, texts, tables, trees and one call after the other.
 alone='/(actors/frontend|cmd/sandbox/internal/(agents|config|configure|doctor|manual)|fsbridge/(gitfiles|pidfiles|posixmeta|readonly|texts|undolog/internal/stamps)|guest/(image|inner|script)|hypervisor(/(filters|programs))?|messages/(lexical|logctx)|tests/(cmd|kit)/[a-z]*|tests/suite/(filesystems|house|posixmeta))$'
 booting='/(tests/suite/(vm|promises|release)|guest/image)$' # they need the images
