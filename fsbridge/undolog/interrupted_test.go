@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
@@ -244,6 +246,40 @@ func TestU1UndoTakesUp(t *testing.T) {
 	}
 	w.undo(1)
 	treesnap.Same(t, "undone", before, w.snapshot())
+}
+
+// TestU1ForeseenIsNewest kills a step of which all was captured ahead of its write, when another one was undone before: what a redo brings back
+// is the killed one, however that was taken back.
+func TestU1ForeseenIsNewest(t *testing.T) {
+	for name, back := range map[string]func(w *world){
+		"undone": func(w *world) { w.undo(1) },
+		"rolled back": func(w *world) {
+			_, err := w.log.Recover(context.Background())
+			w.ok(err)
+			w.Forget()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, testDir(t), Options{Looks: name == "undone"})
+			defer w.close()
+			w.step(func() { w.ok(w.create("f", "one")) })
+			before := w.snapshot()
+			w.step(func() { w.ok(w.rename("f", "g", 0)) })
+			w.undo(1)
+			w.Prepare = func(op *fsbridge.Op) { op.Ahead, op.Off, op.Len = op.Kind == fsbridge.OpWrite, 0, math.MaxInt64 }
+			w.begin(w.log.NextID(TypeCommand))
+			w.ok(w.write("f", 0, "two, and longer"))
+			killed := w.snapshot()
+			crashed(w)
+			back(w)
+			treesnap.Same(t, "taken back", before, w.snapshot())
+			w.redo(1)
+			treesnap.Same(t, "done again", killed, w.snapshot())
+			if n := len(w.log.Undone()); n != 0 {
+				t.Errorf("%d more to be done again", n)
+			}
+		})
+	}
 }
 
 // TestU1NoSignOfLife takes up a step of which nothing tells when it was killed: what is not sure to be

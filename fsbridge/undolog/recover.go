@@ -129,10 +129,12 @@ func (r *Recovery) gotBack(out *outcome) {
 // nothing goes.
 func (l *Log) rollBackCut(ctx context.Context, c *cut, status string, foreign func(*hostfs.Stat) bool) (*outcome, error) {
 	t := task{Kind: taskRecover, Step: c.rec.Step.ID, Name: store.FormatStepID(c.rec.Step.ID)}
-	e := c.entry()
-	l.groups(&e)
 	if c.empty() {
 		return nil, l.discardCut()
+	}
+	e, err := l.newest(c)
+	if err != nil {
+		return nil, err
 	}
 	return l.transact(ctx, t, transactOptions{
 		force: true, read: layer.Read(c.dir), foreign: foreign,

@@ -86,6 +86,14 @@ func (c *cut) entry() Entry {
 	return e
 }
 
+// newest is the entry of an interrupted step that is about to become one, closed or undone. What was undone before it is forgotten: a capture
+// leaves that where it only foresees a change, and nobody looks any more whether there was one.
+func (l *Log) newest(c *cut) (Entry, error) {
+	e := c.entry()
+	l.groups(&e)
+	return e, l.dropRedo()
+}
+
 // findCut lists an interrupted step, without changing anything; nil: there is none.
 func (l *Log) findCut() *stepEntry {
 	c, err := l.lookAtCut()
@@ -208,8 +216,10 @@ func (l *Log) keepOpen(c *cut) error {
 	if err := cutJournal(c.dir.FD, c.rec.Size); err != nil {
 		return err
 	}
-	e := c.entry()
-	l.groups(&e)
+	e, err := l.newest(c)
+	if err != nil {
+		return err
+	}
 	if err := l.summarise(c.dir.FD, e, statusInterrupted, l.touchedPaths(c.rec)); err != nil {
 		return err
 	}

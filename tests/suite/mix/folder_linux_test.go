@@ -260,19 +260,19 @@ func (f *folder) kill(e event) {
 
 // recovered has the step that a kill has left open taken back. cut is the tree as it was left.
 func (f *folder) recovered(e event, cut *treesnap.Snapshot) {
-	switch e.then {
-	case "look":
+	if e.then == "look" {
 		f.lookAt(cut)
-		fallthrough
-	case "undo":
-		f.do(nil, "undo")
-	default:
+	}
+	changed := len(treesnap.Different(f.states[f.now], cut)) > 0
+	if e.then == "run" || !changed {
 		f.do(nil, slices.Concat([]string{"run"}, f.flags, []string{"--", "true"})...)
+	} else {
+		f.do(nil, "undo")
 	}
 	f.same("a kill", f.states[f.now])
 	f.states = f.states[:f.now+1]
-	if len(treesnap.Different(f.states[f.now], cut)) == 0 {
-		return // it may have changed nothing, and so leave what there was to redo
+	if !changed { // there may have been no step: an undo would be that of another, and a redo, too
+		return
 	}
 	f.do(nil, "redo")
 	f.same("a redo of what was killed", cut)
@@ -330,7 +330,7 @@ func (f *folder) steps() (ids []int64) {
 }
 
 // refusals are what a restore says of what it cannot do.
-var refusals = regexp.MustCompile(`did not exist then|does not exist now|was not then`)
+var refusals = regexp.MustCompile(`did not exist then|does not exist now|was not then|would take away what was somewhere else then`)
 
 // restore restores all, or what is at one path, to what it was before one of the last three steps.
 func (f *folder) restore(e event) {
@@ -345,7 +345,7 @@ func (f *folder) restore(e event) {
 		paths := slices.Sorted(maps.Keys(was.Entries))
 		path = paths[int(e.seed/6)%len(paths)]
 	}
-	r := f.do([]int{1}, "restore", "--step", strconv.FormatInt(ids[back], 10), "--", path)
+	r := f.do([]int{1, 3}, "restore", "--step", strconv.FormatInt(ids[back], 10), "--", path)
 	if r.code != 0 {
 		if path == "." || !refusals.MatchString(r.err) {
 			f.fail("restore: %s", r.err)

@@ -135,6 +135,15 @@ func (p *place) use(t *testing.T, way string, apart bool) {
 	}
 }
 
+// kindOf is what an error begins with, before any number, name or list.
+func kindOf(err error) string {
+	kind, _, _ := strings.Cut(err.Error(), "\n")
+	if i := strings.IndexAny(kind, "0123456789\":["); i > 0 {
+		kind = kind[:i]
+	}
+	return kind
+}
+
 // check tries one history, and tells of the smallest part of it that fails.
 func check(t *testing.T, p place, seed uint64, rounds int) {
 	list := history(seed, rounds)
@@ -142,13 +151,13 @@ func check(t *testing.T, p place, seed uint64, rounds int) {
 	if err == nil {
 		return
 	}
-	end := time.Now().Add(*shrink)
+	end, kind := time.Now().Add(*shrink), kindOf(err)
 	list = smallest(list, func(part []event) bool {
 		if len(part) == 0 || part[0].what != "run" {
 			return false
 		}
 		l, e := p.try(part)
-		if e == nil {
+		if e == nil || kindOf(e) != kind {
 			return false
 		}
 		log, err = l, e
