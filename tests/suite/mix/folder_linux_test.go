@@ -336,7 +336,7 @@ var refusals = regexp.MustCompile(`did not exist then|does not exist now|was not
 func (f *folder) restore(e event) {
 	ids := f.steps()
 	if len(ids) != f.now {
-		f.fail("the history has %d steps, and %d were made", len(ids), f.now)
+		f.fail("the history has %d steps, and %d were made:\n%s", len(ids), f.now, f.do(nil, "history").out)
 	}
 	back := int(e.seed % uint64(min(f.now, 3)))
 	was, is := f.states[f.now-1-back], f.states[f.now]

@@ -20,6 +20,8 @@ import (
 type Touched struct {
 	names map[hostfs.ID][]string
 	known map[hostfs.ID]struct{}
+	// reused are numbers of inodes that the step removed and that it gave to others: these are its own.
+	reused map[hostfs.ID]struct{}
 	// extra describes inodes that were touched but have no name in names: a
 	// retained file with other hard links, or one written to by a handle. They are
 	// described with the table locked: the log may be removing a name of one.
@@ -42,7 +44,8 @@ type Touched struct {
 
 // NewTouched makes an empty Touched.
 func NewTouched() *Touched {
-	return &Touched{names: map[hostfs.ID][]string{}, known: map[hostfs.ID]struct{}{}, linked: map[hostfs.ID]struct{}{}}
+	return &Touched{names: map[hostfs.ID][]string{}, known: map[hostfs.ID]struct{}{}, linked: map[hostfs.ID]struct{}{},
+		reused: map[hostfs.ID]struct{}{}}
 }
 
 // Add takes in what the journal of a step names: touched bindings, and the
@@ -59,7 +62,19 @@ func (t *Touched) Add(r *format.RecordSet) *Touched {
 		}
 		t.addObject(o, parent)
 	}
+	for obj := range r.Gone {
+		if o := r.Objects[obj]; o != nil {
+			t.reuse(o.ID)
+		}
+	}
 	return t
+}
+
+// reuse notes that the number of an object is another's, which the step made.
+func (t *Touched) reuse(id hostfs.ID) {
+	delete(t.known, id)
+	delete(t.linked, id)
+	t.reused[id] = struct{}{}
 }
 
 func (t *Touched) addObject(o *format.Object, parent hostfs.ID) {
@@ -86,6 +101,7 @@ func TouchedBy(dirfd int, v *format.Volumes) (*Touched, error) {
 	t, ids := NewTouched(), map[format.ObjID]hostfs.ID{}
 	t.stood, t.went = map[nameIn]stands{}, map[nameIn]hostfs.ID{}
 	removed := map[hostfs.ID]bool{}
+	var gone []hostfs.ID
 	err = format.ScanJournal(fd, func(kind format.RecordType, p []byte, _ int64) error {
 		switch kind {
 		case format.TypeObject:
@@ -111,10 +127,15 @@ func TouchedBy(dirfd int, v *format.Volumes) (*Touched, error) {
 			if err != nil {
 				return err
 			}
-			removed[ids[id]] = true
+			if removed[ids[id]] = true; kind == format.TypeGone {
+				gone = append(gone, ids[id])
+			}
 		}
 		return nil
 	})
+	for _, id := range gone {
+		t.reuse(id)
+	}
 	var torn *format.TornError
 	if err != nil && !errors.As(err, &torn) {
 		return nil, fmt.Errorf("%w: %w", format.ErrDamaged, err)
@@ -270,9 +291,11 @@ func (s *Table) settle(root *hostfs.Root, seq uint64, t *Touched) (since []strin
 	since, err = append(since, more...), errors.Join(err, lerr)
 	// What was touched and has no name any more is not known any more: its
 	// number may be given to a stranger.
-	for id := range t.known {
-		if _, ok := found[id]; !ok {
-			s.dropInode(id)
+	for _, ids := range []map[hostfs.ID]struct{}{t.known, t.reused} {
+		for id := range ids {
+			if _, ok := found[id]; !ok {
+				s.dropInode(id)
+			}
 		}
 	}
 	return since, err
