@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
@@ -57,12 +58,20 @@ func TestHeldBackAttributes(t *testing.T) {
 	}
 }
 
-// TestHeldBackInPack: a step that is captured without the right to read trusted attributes changes a file, and removes it. Whoever packs it,
-// undoes the step and restores from it has the right.
+// TestHeldBackInPack: a step that is captured without the right to read trusted attributes changes a file and a directory, gives them ACLs, which XFS
+// keeps in such attributes, and removes them. Whoever packs it, undoes the step and restores from it has the right.
 func TestHeldBackInPack(t *testing.T) {
 	require.Root(t)
-	w := newWorld(t, testDir(t), Options{})
-	defer w.close()
+	for fs, at := range map[string]string{"tmpfs": testDir(t), "xfs": require.Image(t, "xfs", 512<<20)} {
+		t.Run(fs, func(t *testing.T) {
+			w := newWorld(t, filepath.Join(at, "pack"), Options{})
+			defer w.close()
+			heldBackInPack(t, w)
+		})
+	}
+}
+
+func heldBackInPack(t *testing.T, w *world) {
 	w.step(func() {
 		w.ok(w.mkdir("d"))
 		w.ok(w.create("d/f", "before"))
@@ -75,6 +84,8 @@ func TestHeldBackInPack(t *testing.T) {
 	as(t, false, func() {
 		step = w.step(func() {
 			w.ok(w.write("d/f", 3, "inside"))
+			w.ok(w.setxattr("d/f", hostfs.AccessACL, string(readersACL)))
+			w.ok(w.setxattr("d", hostfs.DefaultACL, string(readersACL)))
 			w.ok(w.chmod("d", 0o700))
 			w.ok(w.RemoveAll("d"))
 		})

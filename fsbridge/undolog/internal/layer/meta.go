@@ -150,10 +150,11 @@ func (l *Layer) Attributes(n *Node) (list []hostfs.Xattr, has bool) {
 	return WithHeldBack(list, packed), true
 }
 
-// WithHeldBack is list with those of the attributes from that are held back, and not in it.
+// WithHeldBack is list with those of the attributes from that are held back, and not in it. What XFS keeps ACLs in is told of by their own names, and
+// changes with them.
 func WithHeldBack(list, from []hostfs.Xattr) []hostfs.Xattr {
 	for _, x := range from {
-		if HeldBack(x.Name) && find(list, x.Name) == nil {
+		if HeldBack(x.Name) && !strings.HasPrefix(x.Name, "trusted.SGI_ACL_") && find(list, x.Name) == nil {
 			list = append(slices.Clip(list), x)
 		}
 	}
