@@ -210,6 +210,20 @@ var operations = []operation{
 		}
 		return os.WriteFile(path.Join(p, "in"), []byte("in"), 0o644)
 	})},
+	{"gather", 2, onTwo((*mutator).fresh, (*mutator).any, func(m *mutator, p, q string) error { // into a new directory, which then goes into another new one
+		in := path.Join(p, "in")
+		for _, err := range []error{unix.Mkdir(p, 0o755), unix.Mkdir(in, 0o755), unix.Rename(q, path.Join(in, path.Base(q)))} {
+			if err != nil {
+				return err
+			}
+		}
+		return on((*mutator).fresh, func(_ *mutator, to string) error {
+			if err := unix.Mkdir(to, 0o755); err != nil {
+				return err
+			}
+			return unix.Rename(in, path.Join(to, "gathered"))
+		})(m)
+	})},
 	{"save", 1, on((*mutator).file, func(m *mutator, p string) error { // as editors do it
 		t := path.Join(path.Dir(p), "tmp~")
 		if err := with(t, unix.O_CREAT|unix.O_WRONLY|unix.O_TRUNC, 0o644, func(fd int) error { return write(fd, m.data()) }); err != nil {
