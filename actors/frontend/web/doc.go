@@ -18,7 +18,7 @@
 //
 // # Bounds
 //
-// A listener has a number of connections at a time; more wait in the kernel. A request's head is bounded in size and in time, a body by [Body], and a client that does not
+// A listener has a number of connections at a time; more wait in the kernel. A request's head is bounded in size and in time, a body by [Body] or, if no handler reads it, in time, and a client that does not
 // read what it is sent for [WriteTime] is gone.
 //
 // What comes over the network is hostile. Types are safe for concurrent use where nothing else is said. The mutex of a file that is read again is held while it is read.

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Times and sizes of a request's head, and of a connection without a request.
+// Times and sizes of a request's head, which holds for a body that no handler reads, too, and of a connection without a request.
 const (
 	headTime  = 10 * time.Second
 	idleTime  = 2 * time.Minute
@@ -29,6 +29,8 @@ type Serving struct {
 	// Connected and State are [http.Server]'s ConnContext and ConnState; they may be nil.
 	Connected func(context.Context, net.Conn) context.Context
 	State     func(net.Conn, http.ConnState)
+
+	unread time.Duration // see handlers; 0: headTime
 }
 
 // Serve serves requests on l until ctx ends, and returns when their handlers have returned: those that take longer than Grace hear by their context that they must. It closes l. A response has no deadline but the listener's ([Listen]), so
@@ -37,9 +39,12 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, o Serving) error
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.unread == 0 {
+		o.unread = headTime
+	}
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	busy := &handlers{next: h}
+	busy := &handlers{next: h, unread: o.unread}
 	srv := &http.Server{
 		Handler: busy, ReadHeaderTimeout: headTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog:    slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
@@ -81,6 +86,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, o Serving) error
 // handlers are those that run. When they are waited for, no more begin.
 type handlers struct {
 	next    http.Handler
+	unread  time.Duration // how long a body may take that no handler reads: the server does then, before it answers
 	mu      sync.Mutex
 	running sync.WaitGroup // Add with mu, and not once ended
 	ended   bool
@@ -96,6 +102,12 @@ func (h *handlers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.running.Add(1)
 	h.mu.Unlock()
 	defer h.running.Done()
+	if r.ContentLength != 0 {
+		b := &unread{ReadCloser: r.Body, control: http.NewResponseController(w)}
+		b.until(time.Now().Add(h.unread))
+		defer func() { b.until(time.Now().Add(h.unread)) }() // the next request's time is another
+		r.Body = b
+	}
 	h.next.ServeHTTP(w, r)
 }
 
@@ -106,9 +118,31 @@ func (h *handlers) wait() {
 	h.running.Wait()
 }
 
+// unread is a body that no handler has begun to read. Who reads it gives it a time by [Body], or none.
+type unread struct {
+	io.ReadCloser
+	control *http.ResponseController
+	begun   bool
+}
+
+// Read implements [io.Reader].
+func (b *unread) Read(p []byte) (int, error) {
+	if !b.begun {
+		b.begun = true
+		b.until(time.Time{})
+	}
+	return b.ReadCloser.Read(p)
+}
+
+func (b *unread) until(t time.Time) { _ = b.control.SetReadDeadline(t) } // what is no connection has none
+
 // Body returns a request's body, of which a client may send limit bytes, and which it must not stop sending for longer than pause. Reading more than limit fails with [http.MaxBytesError].
 func Body(w http.ResponseWriter, r *http.Request, limit int64, pause time.Duration) io.ReadCloser {
-	return &body{ReadCloser: http.MaxBytesReader(w, r.Body, limit), control: http.NewResponseController(w), pause: pause}
+	from := r.Body
+	if b, ok := from.(*unread); ok {
+		from = b.ReadCloser
+	}
+	return &body{ReadCloser: http.MaxBytesReader(w, from, limit), control: http.NewResponseController(w), pause: pause}
 }
 
 // body gives each read its time.

@@ -209,6 +209,52 @@ func TestServeEndsNow(t *testing.T) {
 	}
 }
 
+// TestUnreadBody: a client whose body does not come holds no connection, also where nobody asks for the body; who reads it, for as long as it takes, and what comes after it, has no such limit.
+func TestUnreadBody(t *testing.T) {
+	l, err := Listen(Listening{Address: "127.0.0.1:0"})
+	must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	late := make(chan struct{})
+	go func() {
+		ended <- Serve(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/refused":
+				w.WriteHeader(http.StatusForbidden)
+			case "/long":
+				_, _ = w.Write(make([]byte, 1<<16)) // the server reads the body first
+			case "/read":
+				<-late
+				b, _ := io.ReadAll(r.Body)
+				_, _ = w.Write(b)
+			}
+		}), Serving{unread: 50 * time.Millisecond})
+	}()
+	defer func() { cancel(); must(t, <-ended) }()
+	dial := func(path string) net.Conn {
+		c, err := net.Dial("tcp", l.Addr().String())
+		must(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		_, err = io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n")
+		must(t, err)
+		return c
+	}
+	patient := dial("/read")
+	for path, status := range map[string]string{"/refused": "403", "/long": "200"} {
+		if b, err := io.ReadAll(dial(path)); err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 "+status)) { // it ends after the limit
+			t.Errorf("%s: %.30q %v", path, b, err)
+		}
+	}
+	close(late) // more than the limit has passed
+	_, err = io.WriteString(patient, "body")
+	must(t, err)
+	_, err = io.WriteString(patient, "GET /refused HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	must(t, err)
+	if b, err := io.ReadAll(patient); err != nil || !bytes.Contains(b, []byte("\r\n\r\nbody")) || !bytes.Contains(b, []byte("403")) {
+		t.Errorf("%.300q %v", b, err)
+	}
+}
+
 func TestBody(t *testing.T) {
 	url, _ := served(t, Listening{}, func(w http.ResponseWriter, r *http.Request) {
 		pause := time.Minute
