@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"sync"
@@ -26,6 +27,10 @@ const (
 	DefaultIdle    = time.Hour
 	// bodyPause is how long a client may take for each part of a message.
 	bodyPause = 30 * time.Second
+	// answerTime is how long the answers of the calls that an end cancels may take.
+	answerTime = 10 * time.Second
+	// leaveTime is how long clients may take to go then.
+	leaveTime = 5 * time.Second
 )
 
 const (
@@ -56,10 +61,11 @@ type HTTP struct {
 	numbers int64
 	closed  bool
 
-	wg sync.WaitGroup // visitors; Add with mu, and not once closed
+	wg      sync.WaitGroup // visitors; Add with mu, and not once closed
+	passing sync.WaitGroup // posts; Add with mu, and not once closed
 }
 
-// HTTP makes a handler. A server has one at most. Close it before the server.
+// HTTP makes a handler. A server has one at most. Close it before the server; it may be closed twice.
 func (s *Server) HTTP(o HTTPOptions) *HTTP {
 	if o.Clients == 0 {
 		o.Clients = DefaultClients
@@ -83,15 +89,38 @@ func CrossOrigin(a web.Access) web.Access {
 	return a
 }
 
-// Close ends all clients, cancels their calls, and returns when they have ended.
+// Serving is how clients are served by [web.Serve], at whose end they are closed. log may be nil.
+func (h *HTTP) Serving(log *slog.Logger) web.Serving {
+	return web.Serving{Logger: log, Ending: func(context.Context) { h.Close() }, Grace: leaveTime}
+}
+
+// Close cancels the calls of all clients, has their answers sent, ends the clients, and returns when they have ended.
 func (h *HTTP) Close() {
 	h.mu.Lock()
 	h.closed = true
+	for _, v := range h.clients {
+		v.cancel()
+	}
+	h.mu.Unlock()
+	h.answered() // the SDK sends none of a session that it closes
+	h.mu.Lock()
 	for _, v := range h.clients {
 		go v.end()
 	}
 	h.mu.Unlock()
 	h.wg.Wait()
+}
+
+// answered waits for the messages that are on their way, as long as that may take.
+func (h *HTTP) answered() {
+	all, late := make(chan struct{}), make(chan struct{})
+	go func() { h.passing.Wait(); close(all) }()
+	stop := h.server.clock.AfterFunc(answerTime, func() { close(late) })
+	defer stop()
+	select {
+	case <-all:
+	case <-late:
+	}
 }
 
 // ServeHTTP implements [http.Handler].
@@ -203,6 +232,7 @@ func (h *HTTP) admit(p *post) (number, why string) {
 	if p.v == nil {
 		h.opening++
 	}
+	h.passing.Add(1)
 	h.numbers++
 	number = strconv.FormatInt(h.numbers, 10)
 	h.posts[number] = p
@@ -232,6 +262,7 @@ func (h *HTTP) passed(number string) {
 	defer h.mu.Unlock()
 	p := h.posts[number]
 	delete(h.posts, number)
+	h.passing.Done()
 	if p.v == nil {
 		h.opening--
 	} else if p.id != nil && !p.begun {

@@ -50,7 +50,7 @@ func newSite(t *testing.T, live api.Live, o HTTPOptions, change func(*Options)) 
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() {
-		ended <- web.Serve(ctx, opened.Listener, CrossOrigin(opened.Access).Handler(x.h), web.Serving{})
+		ended <- web.Serve(ctx, opened.Listener, CrossOrigin(opened.Access).Handler(x.h), x.h.Serving(nil))
 	}()
 	stopped := false
 	x.stop = func() {
@@ -338,23 +338,27 @@ func TestHTTPFlood(t *testing.T) {
 	actortest.Eventually(t, "the calls' end", func() bool { return b.running.Load() == 0 })
 }
 
-// TestHTTPEnds: when the server ends, so do calls and streams.
+// TestHTTPEnds: when the server ends, so do calls and streams; who waits for a call hears that it was cancelled.
 func TestHTTPEnds(t *testing.T) {
 	b := &blocking{fake: newFake(t)}
 	x := newSite(t, b, HTTPOptions{}, nil)
 	c := x.connect(keyA, nil)
-	ended := make(chan error, 1)
+	ended := make(chan string, 1)
 	go func() {
-		_, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "execute_command", Arguments: map[string]any{"command": "true"}})
-		ended <- err
+		res, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "execute_command", Arguments: map[string]any{"command": "true"}})
+		if err != nil {
+			ended <- err.Error()
+			return
+		}
+		ended <- text(res)
 	}()
 	actortest.Eventually(t, "the call", func() bool { return b.running.Load() == 1 })
 	x.stop()
 	if n := b.running.Load(); n != 0 {
 		t.Errorf("%d commands run", n)
 	}
-	if err := within(t, "the call's end", ended); err == nil {
-		t.Error("the call succeeded")
+	if got := within(t, "the call's end", ended); got != "cancelled" {
+		t.Errorf("the call: %s", got)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -90,5 +91,83 @@ func TestSessionDies(t *testing.T) {
 	}
 	if a := x.get("/api/overview"); a.status != 200 {
 		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+// held holds an undo up, once it has begun, until the server has been asked to end.
+type held struct {
+	travels
+	begun, ended, looking chan struct{}
+}
+
+func (h held) Dial(context.Context, api.SessionInfo) (Session, error) {
+	return looked{h.fake, h.looking}, nil
+}
+
+// looked makes a diff until its page leaves.
+type looked struct {
+	*fake
+	looking chan struct{}
+}
+
+func (l looked) Diff(ctx context.Context, _ api.StepRequest, _ io.Writer) error {
+	close(l.looking)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (h held) Undo(ctx context.Context, c api.Service, d api.Directory, r api.UndoRequest) (api.UndoResult, error) {
+	if !r.DryRun {
+		close(h.begun)
+		<-h.ended
+	}
+	return h.travels.Undo(ctx, c, d, r)
+}
+
+// At the end, what changes something is done and answered before the server's owner goes on, and what only looks is told that it is not.
+func TestEndsWithItsRequests(t *testing.T) {
+	f := newFake()
+	h := held{travels{f}, make(chan struct{}), make(chan struct{}), make(chan struct{})}
+	x := newLabOf(t, f, h)
+	folder := "/api/folders/" + folderID("/work")
+	page, err := x.page.Do(x.request("GET", "/api/events", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer page.Body.Close()
+	undone, looked := make(chan answer, 1), make(chan answer, 1)
+	go func() {
+		defer close(undone) // if there is no answer
+		undone <- x.post(folder+"/undo", map[string]any{"count": 1, "expect": []undolog.StepID{3}})
+	}()
+	go func() {
+		defer close(looked)
+		looked <- x.get(folder + "/steps/1/diff")
+	}()
+	<-h.begun
+	<-h.looking
+	served := make(chan struct{})
+	go func() { x.end(); close(served) }()
+	if _, err := io.Copy(io.Discard, page.Body); err != nil { // the page's events end
+		t.Error(err)
+	}
+	for c, err := net.Dial("tcp", strings.TrimPrefix(x.base, "http://")); err == nil; c, err = net.Dial("tcp", strings.TrimPrefix(x.base, "http://")) {
+		c.Close() // it is about to end
+	}
+	select {
+	case <-served:
+		t.Error("the server has ended before its requests")
+	default:
+	}
+	close(h.ended)
+	if a := <-undone; a.status != http.StatusOK {
+		t.Errorf("undo: %d %s", a.status, a.body)
+	}
+	if a := <-looked; a.status != http.StatusServiceUnavailable || a.code() != "cancelled" {
+		t.Errorf("diff: %d %s", a.status, a.body)
+	}
+	<-served
+	if f.undone != 1 {
+		t.Errorf("undone %d times", f.undone)
 	}
 }

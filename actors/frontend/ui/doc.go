@@ -33,7 +33,7 @@
 //
 // Requests are at most [maxRequest] bytes, answers are paged, diffs are streamed and cut. At most
 // [maxPages] pages hear of events. [maxConnections] connections are served at once; the next
-// [maxRefused] get 503, and more wait.
+// [maxRefused] get 503, and more wait. At the end, requests that change something are waited for.
 //
 // A [Server] may be used concurrently. One mutex for each folder keeps the requests that change it in order, so that of two
 // tabs that undo the same steps only one does; it is held while a session works. The hub's

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -218,6 +217,7 @@ type lab struct {
 	s    *Server
 	base string
 	page *http.Client
+	end  func() // of the server: it returns when that has
 }
 
 // wait bounds what should happen soon.
@@ -233,7 +233,7 @@ func newLabOf(t *testing.T, f *fake, from Sources) *lab {
 func newLabWith(t *testing.T, f *fake, o Options) *lab {
 	t.Helper()
 	s := New(o)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := Listen(0, "--port")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,14 +244,15 @@ func newLabWith(t *testing.T, f *fake, o Options) *lab {
 		t.Fatal(err)
 	}
 	go func() { served <- s.Serve(ctx, l) }()
-	t.Cleanup(func() {
+	end := sync.OnceFunc(func() {
 		cancel()
 		if err := <-served; err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(end)
 	with := signed{http.DefaultTransport.(*http.Transport).Clone(), strings.TrimPrefix(address.Fragment, "token=")}
-	x := &lab{t: t, f: f, s: s, base: "http://" + address.Host, page: &http.Client{Transport: with, Timeout: wait}}
+	x := &lab{t: t, f: f, s: s, base: "http://" + address.Host, page: &http.Client{Transport: with, Timeout: wait}, end: end}
 	t.Cleanup(with.CloseIdleConnections)
 	return x
 }

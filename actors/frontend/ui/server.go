@@ -15,15 +15,15 @@ import (
 	"net"
 	"net/http"
 	"path"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/ui/page"
+	"github.com/codeagent/sandbox/actors/frontend/web"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/supervision"
 )
@@ -33,6 +33,11 @@ const (
 	maxConnections = 512
 	maxRefused     = 64 // connections beyond that which are told so at once; more wait
 	maxPages       = 64
+
+	// bodyPause is how long a page may take for each part of a request.
+	bodyPause = time.Minute
+	// grace is how long what changes something is answered after the server's end. What lasts longer is done, too.
+	grace = time.Minute
 )
 
 // Session is a client of a live session.
@@ -93,6 +98,8 @@ type Server struct {
 	rest  rest
 
 	connections atomic.Int64
+	looking     context.Context // of what changes nothing
+	look        context.CancelFunc
 
 	mu     sync.Mutex
 	hosts  []string // what a Host header may be
@@ -112,6 +119,7 @@ func New(o Options) *Server {
 	}
 	s := &Server{o: o, token: secret(), slots: make(map[string]chan struct{})}
 	s.hub, s.rest = newHub(o), rest{clock: o.Clock, trim: trim}
+	s.looking, s.look = context.WithCancel(context.Background())
 	s.routes()
 	return s
 }
@@ -128,7 +136,12 @@ func (s *Server) Address(l net.Listener) string {
 	return "http://" + l.Addr().String() + "/#token=" + s.token
 }
 
-// Serve serves on a listener of a loopback address until ctx ends. It closes l.
+// Listen listens at a port of 127.0.0.1, for [Server.Serve]. Port 0 is a free one; flag is where it comes from, for errors.
+func Listen(port int, flag string) (net.Listener, error) {
+	return web.Listen(web.Listening{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Flag: flag, Connections: maxConnections + maxRefused})
+}
+
+// Serve serves on a listener ([Listen]) until ctx ends, and returns when no request is under way. It closes l. At the end, what changes something is done and answered, and what only looks is told that it is cancelled. It is called once.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	tcp, ok := l.Addr().(*net.TCPAddr)
 	if !ok || !tcp.IP.IsLoopback() {
@@ -140,28 +153,20 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.hosts = []string{tcp.String(), net.JoinHostPort("localhost", port)}
 	s.origin = []string{"http://" + tcp.String(), "http://" + net.JoinHostPort("localhost", port)}
 	s.mu.Unlock()
-	srv := &http.Server{
-		Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
-		ErrorLog:    slog.NewLogLogger(s.o.Logger.Handler(), slog.LevelDebug),
-		BaseContext: func(net.Listener) context.Context { return ctx },
-		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
-			return context.WithValue(ctx, surplus{}, s.connections.Add(1) > maxConnections)
-		},
-		ConnState: func(_ net.Conn, st http.ConnState) {
-			if st == http.StateClosed {
-				s.connections.Add(-1)
-			}
-		},
-	}
-	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
-	defer stop()
-	err := srv.Serve(netutil.LimitListener(l, maxConnections+maxRefused))
+	return web.Serve(ctx, l, s, web.Serving{Logger: s.o.Logger, Grace: grace, Ending: s.end, Connected: func(ctx context.Context, _ net.Conn) context.Context {
+		return context.WithValue(ctx, surplus{}, s.connections.Add(1) > maxConnections)
+	}, State: func(_ net.Conn, st http.ConnState) {
+		if st == http.StateClosed {
+			s.connections.Add(-1)
+		}
+	}})
+}
+
+// end ends what nobody waits for.
+func (s *Server) end(context.Context) {
+	s.look()
 	s.build.end()
 	s.hub.close()
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }
 
 // surplus is the key under which a connection's context tells whether there were too many when it came.
@@ -185,7 +190,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
+	if r.Method != http.MethodPost {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(s.looking, cancel)()
+		r = r.WithContext(ctx)
+	}
+	r.Body = web.Body(w, r, maxRequest, bodyPause)
 	if r.URL.Path != "/api/events" { // which lasts as long as the page is open
 		defer s.rest.begin()()
 	}

@@ -29,6 +29,6 @@ func (s *server) serveHTTP(ctx context.Context) error {
 		mux := http.NewServeMux()
 		mux.Handle(mcpPath, clients)
 		announce.Info("MCP over HTTP", "component", "mcp", "url", opened.URL()+mcpPath, "keys", opened.Keys != nil)
-		return web.Serve(ctx, opened.Listener, mcp.CrossOrigin(opened.Access).Handler(mux), web.Serving{Logger: s.Launcher.Log})
+		return web.Serve(ctx, opened.Listener, mcp.CrossOrigin(opened.Access).Handler(mux), clients.Serving(s.Launcher.Log))
 	})
 }

@@ -86,7 +86,7 @@ func listen(port int, flag string) (net.Listener, error) {
 	if port < 0 || port > 65535 {
 		return nil, console.Usagef("%s %d: it has to be between 0 and 65535", flag, port)
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	l, err := ui.Listen(port, flag)
 	if err != nil {
 		return nil, fmt.Errorf("%w; leave out %s to take a free one", err, flag)
 	}

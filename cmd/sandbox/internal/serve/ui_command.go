@@ -57,6 +57,7 @@ func (c PageCommands) Command() *cobra.Command {
 func (c PageCommands) run(ctx context.Context, port int, open bool) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal does not wait for what changes something
 	l, err := listen(port, "--port")
 	if err != nil {
 		return err
