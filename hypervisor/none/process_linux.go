@@ -18,15 +18,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/remote"
 )
 
 type process struct {
 	cmd      *exec.Cmd
+	child    remote.Child // of cmd
 	terminal *os.File
 	started  time.Time
 	ended    chan struct{}
 	status   hypervisor.ExitStatus
-	err      error
 }
 
 var _ hypervisor.Process = (*process)(nil)
@@ -97,6 +98,9 @@ func (g *guest) Exec(_ context.Context, c hypervisor.Command) (hypervisor.Proces
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
+		if err == nil {
+			p.child.PID = cmd.Process.Pid
+		}
 		if begun <- err; err != nil {
 			return
 		}
@@ -148,25 +152,20 @@ func startError(argv0 string, err error) error {
 
 func (p *process) reap() {
 	defer close(p.ended)
-	err := p.cmd.Wait()
+	ws := p.child.Reap()
+	_ = p.cmd.Process.Release()
 	p.status.Duration = time.Since(p.started)
-	ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	switch {
-	case !ok:
-		p.err = err
-	case ws.Signaled():
+	if p.status.Code = ws.ExitStatus(); ws.Signaled() {
 		p.status.Signal = int(ws.Signal())
 		p.status.Code = 128 + p.status.Signal
-	default:
-		p.status.Code = ws.ExitStatus()
 	}
 }
 
 func (p *process) Terminal() *os.File { return p.terminal }
 
-// Signal reaches the whole process group.
+// Signal reaches the whole process group, as long as the command lives: later its number may be another's.
 func (p *process) Signal(sig int) error {
-	err := syscall.Kill(-p.cmd.Process.Pid, syscall.Signal(sig))
+	err := p.child.While(func() error { return syscall.Kill(-p.child.PID, syscall.Signal(sig)) })
 	if errors.Is(err, syscall.ESRCH) {
 		return os.ErrProcessDone
 	}
@@ -174,7 +173,7 @@ func (p *process) Signal(sig int) error {
 }
 
 // PID implements [hypervisor.Process].
-func (p *process) PID() int { return p.cmd.Process.Pid }
+func (p *process) PID() int { return p.child.PID }
 
 func (p *process) Resize(rows, cols uint16) error {
 	if p.terminal == nil {
@@ -205,7 +204,7 @@ func (p *process) Cancel(grace time.Duration) error {
 func (p *process) Wait(ctx context.Context) (hypervisor.ExitStatus, error) {
 	select {
 	case <-p.ended:
-		return p.status, p.err
+		return p.status, nil
 	case <-ctx.Done():
 		return hypervisor.ExitStatus{}, ctx.Err()
 	}

@@ -3,6 +3,7 @@
 package none
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -170,6 +171,45 @@ func TestStartErrorsAndSignals(t *testing.T) {
 	}
 	if st, err := p.Wait(t.Context()); err != nil || st.Code != 128+15 || st.Signal != 15 {
 		t.Errorf("cancelled: %+v, %v", st, err)
+	}
+}
+
+// TestSignalAfterTheEnd: a command that has ended is signalled no more, neither by its own number nor by that of its group, which a process that it has left can keep.
+func TestSignalAfterTheEnd(t *testing.T) {
+	g, _ := start(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p, err := g.Exec(t.Context(), hypervisor.Command{Argv: []string{"sh", "-c", "sleep 1000 & echo $!"}, Dir: "/", Stdout: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
+	line, err := bufio.NewReader(r).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Kill(left, unix.SIGKILL) }()
+	if _, err := p.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, sig := range []unix.Signal{0, unix.SIGKILL} {
+		if err := p.Signal(int(sig)); !errors.Is(err, os.ErrProcessDone) {
+			t.Errorf("%v: %v", sig, err)
+		}
+	}
+	if err := p.Cancel(0); err != nil {
+		t.Error(err)
+	}
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(left) + "/stat")
+	if err != nil || strings.Contains(string(stat), ") Z ") {
+		t.Errorf("what it left was signalled: %s %v", stat, err)
 	}
 }
 
