@@ -1,6 +1,7 @@
 package undolog
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -107,6 +108,35 @@ func heldBackInPack(t *testing.T, w *world) {
 	restore("restored out of a pack")
 	w.undo(1)
 	treesnap.Same(t, "undone", before, w.snapshot())
+}
+
+// TestHeldBackInCopies: where what is removed is copied to the log, the copy has the trusted attributes, too: a thread that serves a
+// workload may not read them, but the process may.
+func TestHeldBackInCopies(t *testing.T) {
+	require.Root(t)
+	for what, change := range map[string]func(w *world) error{
+		"removed":              func(w *world) error { return w.unlink("d/f") },
+		"replaced":             func(w *world) error { return w.rename("g", "d/f", 0) },
+		"first changed":        func(w *world) error { return errors.Join(w.chmod("d/f", 0o600), w.unlink("d/f")) },
+		"with its directory":   func(w *world) error { return errors.Join(w.unlink("d/f"), w.rmdir("d")) },
+		"written, and removed": func(w *world) error { return errors.Join(w.write("d/f", 0, "x"), w.unlink("d/f")) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := otherFileSystem(t)
+			w.step(func() {
+				w.ok(w.mkdir("d"))
+				w.ok(w.create("d/f", "before"))
+				w.ok(w.create("g", "other"))
+			})
+			for _, p := range []string{"d", "d/f"} {
+				w.ok(unix.Setxattr(filepath.Join(w.base, "work", p), "trusted.a", []byte("1"), 0))
+			}
+			before := w.snapshot()
+			as(t, false, func() { w.step(func() { w.ok(change(w)) }) })
+			w.undo(1)
+			treesnap.Same(t, "undone", before, w.snapshot())
+		})
+	}
 }
 
 // readersACL is an ACL that lets one user more read and write.

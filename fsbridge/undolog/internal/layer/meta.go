@@ -133,7 +133,7 @@ func derived(name string) bool {
 }
 
 // HeldBack tells whether the system tells only privileged processes of an attribute: where it is missing from a list, it need not have been
-// missing from the file. A session behind a jail's walls reads such lists, and root undoes. Nothing inside can change such an attribute; XFS keeps ACLs in some.
+// missing from the file. An ordinary user's session reads such lists, and root undoes; so did root's, in threads that serve a workload. Nothing inside can change such an attribute; XFS keeps ACLs in some.
 func HeldBack(name string) bool { return strings.HasPrefix(name, "trusted.") }
 
 // Attributes are those that n is made anew with: those that were recorded before the step changed it, and what the records of a capture without
