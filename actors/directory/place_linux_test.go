@@ -1,11 +1,14 @@
 package directory
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages/lexical"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
@@ -148,6 +151,39 @@ func TestU17LongNames(t *testing.T) {
 		}
 		if err := os.MkdirAll(p.Dir, 0o700); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestLogIsASymlink: a log that has become a symlink is not followed, wherever it leads: what is opened is the name itself, which is refused.
+func TestLogIsASymlink(t *testing.T) {
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, logs, victim := filepath.Join(base, "folder"), filepath.Join(base, "logs"), filepath.Join(base, "victim")
+	for _, dir := range []string{folder, logs, victim} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(logs, filepath.Join(base, "led")); err != nil {
+		t.Fatal(err)
+	}
+	log, err := LogIn(logs, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(victim, log); err != nil {
+		t.Fatal(err)
+	}
+	for _, named := range []string{log, filepath.Join(base, "led", filepath.Base(log))} { // a directory above may be one
+		d, err := Validate(api.Directory{Path: folder, UndoDir: named}, nil)
+		if err != nil || d.UndoDir != log {
+			t.Errorf("%s: %s %v", named, d.UndoDir, err)
+		}
+		if err := undolog.CheckDir(d.UndoDir); !errors.Is(err, undolog.ErrUndoDir) {
+			t.Errorf("%s: %v", d.UndoDir, err)
 		}
 	}
 }

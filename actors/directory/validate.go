@@ -148,7 +148,7 @@ func resolveMissing(path string) (string, error) {
 }
 
 // Validate checks one working folder and completes it: the result has
-// an absolute path without symlinks and an undo directory. running are the
+// an absolute path without symlinks and an undo directory, of which no part but the last may be one. running are the
 // sessions that run. Errors wrap
 // [api.ErrDirectory] and say what to do. A folder that another session has open
 // itself is no error here: opening its log says who has it.
@@ -176,9 +176,11 @@ func Validate(d api.Directory, running []api.SessionInfo) (api.Directory, error)
 			return d, err
 		}
 	}
-	if d.UndoDir, err = resolveMissing(d.UndoDir); err != nil {
+	all, err := resolveMissing(filepath.Dir(d.UndoDir))
+	if err != nil {
 		return d, fmt.Errorf("%w: undo directory: %w", api.ErrDirectory, err)
 	}
+	d.UndoDir = filepath.Join(all, filepath.Base(d.UndoDir)) // a log that is a symlink is refused by whoever opens it, and not followed here
 	if lexical.Within(d.UndoDir, path) {
 		return d, fmt.Errorf("%w: the undo directory %s is inside %s, where commands could change it; choose another with --undo-dir", api.ErrDirectory, d.UndoDir, path)
 	}
