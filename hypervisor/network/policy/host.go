@@ -17,6 +17,8 @@ var protected = []struct {
 	{netip.MustParsePrefix("169.254.0.0/16"), "link-local, metadata"},
 	{netip.MustParsePrefix("fe80::/10"), "link-local"},
 	{netip.MustParsePrefix("fd00:ec2::/32"), "metadata"},      // AWS
+	{netip.MustParsePrefix("fd20:ce::254/128"), "metadata"},   // Google
+	{netip.MustParsePrefix("fd00:42::42/128"), "metadata"},    // Scaleway
 	{netip.MustParsePrefix("100.100.100.200/32"), "metadata"}, // Alibaba
 	{netip.MustParsePrefix("168.63.129.16/32"), "metadata"},   // Azure
 	{netip.MustParsePrefix("192.0.0.192/32"), "metadata"},     // Oracle
@@ -81,8 +83,25 @@ func carried(a netip.Addr) (list []netip.Addr) {
 			list = append(list, netip.AddrFrom4([4]byte(b[p.at:p.at+4])))
 		}
 	}
+	if a.Is4() {
+		return list
+	}
+	b := a.As16()
+	last := [4]byte(b[12:])
+	if isatap := b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe; isatap { // in any network
+		list = append(list, netip.AddrFrom4(last))
+	}
+	if teredo.Contains(a) {
+		for i := range last {
+			last[i] = ^last[i]
+		}
+		list = append(list, netip.AddrFrom4(last))
+	}
 	return list
 }
+
+// teredo is the range of a tunnel whose addresses end with the other end's, inverted.
+var teredo = netip.MustParsePrefix("2001::/32")
 
 // refreshOwn looks at the host's addresses again if it was long ago. If that
 // fails the old list stands. Called with the engine locked.

@@ -40,7 +40,14 @@ func TestIPv6(t *testing.T) {
 		{Open, "", "", "[64:ff9b:1::127.0.0.1]:80", false},
 		{Open, "", "", "[2002:7f00:1::1]:80", false},
 		{Open, "", "", "[fe80::1]:80", false},
+		{Open, "", "", "[2001:0:808:808::5601:5601]:80", false},
+		{Open, "", "", "[2001:0:a9fe:a9fe::f7f7:f7f7]:80", true}, // what leads to a server is what comes last
+		{Open, "", "", "[2001:db8::5efe:169.254.169.254]:80", false},
+		{Open, "", "", "[2001:db8::200:5efe:127.0.0.1]:80", false},
+		{Open, "", "", "[2001:db8::5efe:8.8.8.8]:80", true},
 		{Open, "", "", "[fd00:ec2::254]:80", false},
+		{Open, "", "", "[fd20:ce::254]:80", false},
+		{Open, "", "", "[fd00:42::42]:80", false},
 		{Open, "", "", "[ff02::1]:80", false},
 		{Open, "", "", "[::]:80", false},
 
