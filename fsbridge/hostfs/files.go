@@ -18,12 +18,58 @@ func OpenSubdir(dirfd int, name string, create bool) (int, error) {
 	return OpenDirAt(dirfd, name)
 }
 
-// OpenKept opens the file name below dirfd for reading and writing, and makes it with mode 0600 if it is missing. On a
+// OpenKept opens the file name below dirfd for reading and writing, as [OpenOwn] does, and makes it with mode 0600 if it is missing. On a
 // read-only file system it is opened for reading.
 func OpenKept(dirfd int, name string) (int, error) {
-	fd, err := OpenAt(dirfd, name, posix.O_RDWR|posix.O_CREAT|posix.O_NONBLOCK, 0o600)
+	fd, err := OpenOwn(dirfd, name, posix.O_RDWR|posix.O_CREAT)
 	if errors.Is(err, posix.EROFS) {
 		return OpenAt(dirfd, name, posix.O_RDONLY|posix.O_NONBLOCK, 0)
+	}
+	return fd, err
+}
+
+// OpenOwn opens the file name below dirfd, which is written to in place. What has another name (a backup by hard links, or a trap)
+// is not the file's: it gets a copy first, as [ReplaceFile] makes one. Anything but a regular file is refused (EINVAL). What is made has mode 0600. One writer at a time.
+func OpenOwn(dirfd int, name string, flags int) (int, error) {
+	fd, err := OpenAt(dirfd, name, flags|posix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return -1, err
+	}
+	st, err := StatFD(fd)
+	switch {
+	case err == nil && !st.IsRegular():
+		err = pathErr("open", name, posix.EINVAL)
+	case err == nil && st.Nlink > 1:
+		err = unshare(dirfd, name)
+	case err == nil:
+		return fd, nil
+	}
+	_ = Close(fd)
+	if err != nil {
+		return -1, err
+	}
+	return OpenAt(dirfd, name, flags|posix.O_NONBLOCK, 0o600)
+}
+
+// unshare replaces a regular file by a copy of it.
+func unshare(dirfd int, name string) error {
+	from, st, err := OpenRegularStat(dirfd, name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = Close(from) }()
+	return replace(dirfd, name, func(to int) error { return CopyData(to, from, st.Size) })
+}
+
+// MakeNew makes the file name below dirfd with mode 0600, open for reading and writing. What is there under that name goes: it is what a
+// writer has left that was killed.
+func MakeNew(dirfd int, name string) (int, error) {
+	const flags = posix.O_RDWR | posix.O_CREAT | posix.O_EXCL
+	fd, err := OpenAt(dirfd, name, flags, 0o600)
+	if errors.Is(err, posix.EEXIST) {
+		if err = UnlinkAt(dirfd, name); err == nil {
+			return OpenAt(dirfd, name, flags, 0o600)
+		}
 	}
 	return fd, err
 }
@@ -83,17 +129,24 @@ const Unfinished = ".new"
 // as it was. One writer at a time. If opened is not nil, it is called before the
 // data is written, and its error ends the call. The file is not synced.
 func ReplaceFile(dirfd int, name string, data []byte, opened func() error) error {
+	return replace(dirfd, name, func(fd int) error {
+		if opened != nil {
+			if err := opened(); err != nil {
+				return err
+			}
+		}
+		return PwriteFull(fd, data, 0)
+	})
+}
+
+// replace is ReplaceFile with what write writes.
+func replace(dirfd int, name string, write func(fd int) error) error {
 	tmp := name + Unfinished
-	fd, err := OpenAt(dirfd, tmp, posix.O_WRONLY|posix.O_CREAT|posix.O_TRUNC, 0o600)
+	fd, err := MakeNew(dirfd, tmp)
 	if err != nil {
 		return err
 	}
-	if opened != nil {
-		err = opened()
-	}
-	if err == nil {
-		err = PwriteFull(fd, data, 0)
-	}
+	err = write(fd)
 	if err = errors.Join(err, Close(fd)); err == nil {
 		err = RenameAt(dirfd, tmp, dirfd, name, 0)
 	}

@@ -79,6 +79,50 @@ func TestReplaceFile(t *testing.T) {
 	}
 }
 
+// TestFilesOfOthers: what has another name is not written to by ours, neither in place nor where a file was left unfinished, and what is no file holds nobody up.
+func TestFilesOfOthers(t *testing.T) {
+	r, dir := openRoot(t)
+	other := filepath.Join(dir, "other")
+	writes := map[string]func() error{
+		"kept": func() error {
+			fd, err := OpenKept(r.FD(), "kept")
+			if err != nil {
+				return err
+			}
+			return errors.Join(PwriteFull(fd, []byte("mine"), 0), Close(fd))
+		},
+		"f.new": func() error { return ReplaceFile(r.FD(), "f", []byte("mine"), nil) },
+		"new": func() error {
+			fd, err := MakeNew(r.FD(), "new")
+			if err != nil {
+				return err
+			}
+			return errors.Join(PwriteFull(fd, []byte("mine"), 0), Close(fd))
+		},
+	}
+	for name, write := range writes {
+		at := filepath.Join(dir, name)
+		check(t, os.WriteFile(other, []byte("not mine"), 0o600))
+		check(t, os.Link(other, at))
+		check(t, write())
+		if b, err := os.ReadFile(other); err != nil || string(b) != "not mine" {
+			t.Errorf("%s: %q %v", name, b, err)
+		}
+		_ = os.Remove(at)
+		check(t, unix.Mkfifo(at, 0o600))
+		if err := write(); name == "kept" && !errors.Is(err, syscall.EINVAL) || name != "kept" && err != nil {
+			t.Errorf("%s, a FIFO: %v", name, err)
+		}
+		_ = os.Remove(at)
+	}
+	check(t, os.WriteFile(other, []byte("some content"), 0o600))
+	check(t, os.Link(other, filepath.Join(dir, "kept")))
+	check(t, writes["kept"]())
+	if b, err := os.ReadFile(filepath.Join(dir, "kept")); err != nil || string(b) != "mine content" {
+		t.Errorf("the copy: %q %v", b, err)
+	}
+}
+
 func TestWriteFull(t *testing.T) {
 	r, dir := openRoot(t)
 	fd, err := OpenAt(r.FD(), "f", unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND, 0o600)

@@ -123,7 +123,7 @@ func (l *Log) compressStep(ctx context.Context, e *stepEntry, pinned map[format.
 // nil if nothing could be packed.
 func (l *Log) writePack(ctx context.Context, dirfd int, blobs []store.Blob, pinned map[format.ObjID]bool, read func(int64)) (*store.PackReader, error) {
 	const tmp = "pack.new"
-	fd, err := hostfs.OpenAt(dirfd, tmp, posix.O_RDWR|posix.O_CREAT|posix.O_TRUNC, 0o600)
+	fd, err := hostfs.MakeNew(dirfd, tmp)
 	if err != nil {
 		return nil, err
 	}

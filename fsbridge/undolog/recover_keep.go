@@ -262,7 +262,7 @@ func (l *Log) keepCut() (*Recovery, error) {
 // cutJournal takes off what comes after the last record: a torn one, or room for
 // more.
 func cutJournal(dirfd int, size int64) error {
-	fd, err := hostfs.OpenAt(dirfd, "journal", posix.O_WRONLY|posix.O_NONBLOCK, 0)
+	fd, err := hostfs.OpenOwn(dirfd, "journal", posix.O_WRONLY)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func (e *Engine) Create(dirfd int) (err error) {
 	if e.hold, err = hostfs.OpenSubdir(e.Inverse, "blobs", true); err != nil {
 		return err
 	}
-	e.made, err = hostfs.OpenAt(e.Inverse, "made", posix.O_WRONLY|posix.O_CREAT|posix.O_APPEND, 0o600)
+	e.made, err = hostfs.OpenOwn(e.Inverse, "made", posix.O_WRONLY|posix.O_CREAT|posix.O_APPEND)
 	return err
 }
 
@@ -46,7 +46,7 @@ func (e *Engine) Reopen(roll int, recorded bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if e.made, err = hostfs.OpenAt(e.Inverse, "made", posix.O_WRONLY|posix.O_CREAT|posix.O_NONBLOCK, 0o600); err != nil {
+	if e.made, err = hostfs.OpenOwn(e.Inverse, "made", posix.O_WRONLY|posix.O_CREAT); err != nil {
 		return err
 	}
 	// A torn record would hide the ones that follow.

@@ -144,7 +144,7 @@ func (l *Lender) note(line []byte) error {
 		return err
 	}
 	defer hostfs.Close(dir)
-	fd, err := hostfs.OpenAt(dir, lentName, posix.O_WRONLY|posix.O_CREAT|posix.O_APPEND|posix.O_NONBLOCK, 0o600)
+	fd, err := hostfs.OpenOwn(dir, lentName, posix.O_WRONLY|posix.O_CREAT|posix.O_APPEND)
 	if err != nil {
 		return err
 	}

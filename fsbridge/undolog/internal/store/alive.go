@@ -55,7 +55,7 @@ func CreateAlive(dirfd int) (*AliveSign, error) {
 }
 
 func create(dirfd int, now func() time.Time, mapped func(fd int) ([]byte, error)) (_ *AliveSign, err error) {
-	fd, err := hostfs.OpenAt(dirfd, AliveName, posix.O_RDWR|posix.O_CREAT|posix.O_NONBLOCK, 0o600)
+	fd, err := hostfs.OpenOwn(dirfd, AliveName, posix.O_RDWR|posix.O_CREAT)
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +240,7 @@ func SettleAlive(dirfd int) error {
 	if err != nil {
 		return err
 	}
-	fd, err := hostfs.OpenAt(dirfd, AliveName, posix.O_RDWR|posix.O_CREAT|posix.O_NONBLOCK, 0o600)
+	fd, err := hostfs.OpenOwn(dirfd, AliveName, posix.O_RDWR|posix.O_CREAT)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/format"
 )
@@ -122,7 +121,7 @@ func (c *ContentWriter) blob(size int64, fill func(out int) error) error {
 	const n = 1
 	name := ContentBlobName(c.obj, n)
 	err := c.dir.WithBlobDir(c.obj, true, func(dir int) error {
-		out, err := hostfs.OpenAt(dir, name, posix.O_WRONLY|posix.O_CREAT|posix.O_TRUNC, 0o600)
+		out, err := hostfs.MakeNew(dir, name)
 		if err != nil {
 			return err
 		}

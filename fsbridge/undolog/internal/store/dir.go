@@ -137,25 +137,49 @@ func looksLikeLog(fd int) bool {
 
 // TakeLock takes the lock of the directory and returns who had it before.
 func TakeLock(dir *hostfs.Root) (int, format.Owner, error) {
+	const name = "lock"
 	var was format.Owner
-	fd, err := hostfs.OpenKept(dir.FD(), "lock")
+	fd, err := hostfs.OpenAt(dir.FD(), name, posix.O_RDWR|posix.O_CREAT|posix.O_NONBLOCK, 0o600)
+	if errors.Is(err, posix.EROFS) {
+		fd, err = hostfs.OpenAt(dir.FD(), name, posix.O_RDONLY|posix.O_NONBLOCK, 0)
+	}
 	if err != nil {
 		return -1, was, Unusable(dir.Path(), err)
 	}
-	err = posix.Flock(fd, posix.LOCK_EX|posix.LOCK_NB)
+	shared, err := lockAs(dir, fd, name)
 	was, _ = readOwner(dir)
-	if err == nil {
-		st, serr := hostfs.StatFD(fd)
-		if serr == nil && st.Nlink > 0 {
-			return fd, was, nil
+	if err == nil && shared && !hostfs.ReadOnly(fd) {
+		had := fd // until we have the copy: nobody else may have the file that it takes the place of
+		defer func() { Unlock(had) }()
+		if fd, err = hostfs.OpenKept(dir.FD(), name); err != nil {
+			return -1, was, Unusable(dir.Path(), err)
 		}
-		err = errors.Join(serr, posix.EWOULDBLOCK) // whoever had it has removed the log: there will be another
+		_, err = lockAs(dir, fd, name)
+	}
+	if err == nil {
+		return fd, was, nil
 	}
 	_ = hostfs.Close(fd)
 	if errors.Is(err, posix.EWOULDBLOCK) {
 		return -1, was, &format.LockedError{Dir: dir.Path(), Owner: was}
 	}
 	return -1, was, Unusable(dir.Path(), err)
+}
+
+// lockAs locks the file that is open as fd, and is the directory's of that name. Where it is not any more, whoever had it has removed the log or replaced
+// the file: that is locked now, or will be. shared: it has other names.
+func lockAs(dir *hostfs.Root, fd int, name string) (shared bool, err error) {
+	if err := posix.Flock(fd, posix.LOCK_EX|posix.LOCK_NB); err != nil {
+		return false, err
+	}
+	st, err := hostfs.StatFD(fd)
+	if err != nil {
+		return false, err
+	}
+	if now, err := hostfs.StatAt(dir.FD(), name); err != nil || now.ID != st.ID {
+		return false, errors.Join(err, posix.EWOULDBLOCK)
+	}
+	return st.Nlink > 1, nil
 }
 
 // Unlock gives the lock back that is open as fd. To close fd is not enough: a process that is being started has a copy of the

@@ -137,7 +137,7 @@ func (x *Renumbering) Add(birth, at uint64, made []Made) error {
 	if len(made) == 0 {
 		return nil
 	}
-	fd, err := hostfs.OpenAt(x.dirfd, "remap", posix.O_RDWR|posix.O_CREAT|posix.O_NONBLOCK, 0o600)
+	fd, err := hostfs.OpenOwn(x.dirfd, "remap", posix.O_RDWR|posix.O_CREAT)
 	if err != nil {
 		return err
 	}

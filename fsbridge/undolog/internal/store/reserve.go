@@ -116,7 +116,7 @@ func makeEmpty(dir int, name string) error {
 
 // makeSpace allocates the file. A file system that cannot allocate has none.
 func makeSpace(dir int, bytes int64) error {
-	fd, err := hostfs.OpenAt(dir, reserveSpace, posix.O_WRONLY|posix.O_CREAT|posix.O_NONBLOCK, 0o600)
+	fd, err := hostfs.OpenOwn(dir, reserveSpace, posix.O_WRONLY|posix.O_CREAT)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func withoutNoSpace(err error) error {
 // Lend gives a little of the reserve to whoever needs it next, and tells whether there was any.
 func (r *Reserve) Lend() (some bool) {
 	return r.release(func(dir int) bool {
-		if st, err := hostfs.StatAt(dir, reserveSpace); err == nil && st.Size > 0 {
+		if st, err := hostfs.StatAt(dir, reserveSpace); err == nil && st.Size > 0 && st.Nlink == 1 {
 			if fd, err := hostfs.OpenAt(dir, reserveSpace, posix.O_WRONLY|posix.O_NONBLOCK, 0); err == nil {
 				some = hostfs.TruncateFD(fd, max(st.Size-littleBytes, 0)) == nil
 				_ = hostfs.Close(fd)
