@@ -216,6 +216,12 @@ func (c *call) locate(f *Folder, fd int, id hostfs.ID) (uint64, error) {
 
 // pathOf returns where, below the folder, the kernel says that fd is: a hint only.
 func (f *Folder) pathOf(fd int) (string, bool) {
+	rel, below, _ := f.told(fd)
+	return rel, below
+}
+
+// told is pathOf that says whether the kernel has told: it does not of paths longer than PATH_MAX.
+func (f *Folder) told(fd int) (rel string, below, told bool) {
 	top := f.view
 	var i rawInfo
 	if f.grants != nil && rawLook(fd, rawEmpty, &i) == 0 && i.Mount == f.grantMount {
@@ -224,10 +230,10 @@ func (f *Folder) pathOf(fd int) (string, bool) {
 	root, ok := rawPathOf(int(top.Fd()))
 	path, ok2 := rawPathOf(fd)
 	if !ok || !ok2 {
-		return "", false
+		return "", false, false
 	}
-	rel, below := strings.CutPrefix(path, strings.TrimSuffix(root, "/")+"/")
-	return rel, below && rel != ""
+	rel, below = strings.CutPrefix(path, strings.TrimSuffix(root, "/")+"/")
+	return rel, below && rel != "", true
 }
 
 // holds tells whether fd, on the folder's mount, is the folder or lies in it, where that is
@@ -237,8 +243,17 @@ func (f *Folder) holds(fd int, i *rawInfo) bool {
 	if i.ID == f.rootID {
 		return true
 	}
-	_, below := f.pathOf(fd)
-	return below
+	_, below, told := f.told(fd)
+	if told {
+		return below
+	}
+	_, _, err := upFrom(fd, i.ID, func(id hostfs.ID) uint64 {
+		if id == f.rootID {
+			return vfs.RootID
+		}
+		return 0
+	})
+	return err == nil
 }
 
 // onHost tells whether a mount is the host's of a folder.
