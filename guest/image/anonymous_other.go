@@ -1,15 +1,19 @@
-//go:build !linux
+//go:build !linux && !windows
 
 package image
 
 import (
 	"errors"
 	"os"
-
-	"github.com/codeagent/sandbox/fsbridge/hostfs/posix"
 )
 
-// anonymous makes a temporary file without a name.
-func anonymous() (*os.File, error) { return posix.Unnamed(os.TempDir()) }
+// anonymous makes a temporary file, whose name is gone at once.
+func anonymous() (*os.File, error) {
+	f, err := os.CreateTemp("", "sandbox-initramfs-")
+	if err != nil {
+		return nil, err
+	}
+	return f, os.Remove(f.Name())
+}
 
 func exchange(string, string) error { return errors.ErrUnsupported }

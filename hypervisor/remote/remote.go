@@ -101,3 +101,6 @@ func (t *Tail) String() string {
 	defer t.mu.Unlock()
 	return string(t.buf)
 }
+
+// TerminalPair makes what stands for a terminal whose master is elsewhere: [control.TerminalPair].
+func TerminalPair() (outer, inner *os.File, err error) { return control.TerminalPair() }

@@ -96,7 +96,7 @@ func (c *SessionClient) join(ctx context.Context, r api.JoinRequest, relayed boo
 		Wants: r.Wants, Relayed: relayed, Ignored: r.Run.Ignored, Asks: r.Run.Asks,
 	}
 	ask := Ask{Method: "run", Finish: true}
-	if t := r.Run.TTY; t != nil && !(relayed && t.Partial()) {
+	if t := r.Run.TTY; t != nil && (!relayed || !t.Partial()) {
 		p.Terminal = &terminal{Rows: t.Rows, Cols: t.Cols, Term: t.Term, Stops: t.Stopped != nil}
 		if t.Partial() {
 			p.Terminal.Of = &t.Of

@@ -14,8 +14,8 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
-	guest "github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/remote"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -38,7 +38,7 @@ func (copying) Subscribe(func(api.Event), ...api.EventType) func() { return func
 func (c copying) Run(ctx context.Context, r api.RunRequest) (res api.RunResult, err error) {
 	var outer, inner *os.File
 	if r.TTY != nil {
-		if outer, inner, err = guest.TerminalPair(); err != nil {
+		if outer, inner, err = remote.TerminalPair(); err != nil {
 			return res, err
 		}
 	}

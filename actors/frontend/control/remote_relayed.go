@@ -7,7 +7,7 @@ import (
 	"os"
 	"sync"
 
-	guest "github.com/codeagent/sandbox/guest/control"
+	"github.com/codeagent/sandbox/hypervisor/remote"
 )
 
 // relaying moves the streams of a command of ours in another process's session, which has not our files.
@@ -20,7 +20,7 @@ type relaying struct {
 
 // terminal returns what stands for the command's terminal here.
 func (r *relaying) terminal() (*os.File, error) {
-	outer, inner, err := guest.TerminalPair()
+	outer, inner, err := remote.TerminalPair()
 	if err != nil {
 		return nil, err
 	}

@@ -76,6 +76,34 @@ func TestRunAndUndo(t *testing.T) {
 	s.CheckResidue(t)
 }
 
+// Commands of other processes run in a machine that is there: what they read and write is moved, at whatever pace, as agents' commands need it that have no terminal.
+func TestJoinedMachine(t *testing.T) {
+	s := sandbox(t)
+	before := s.Snapshot(t)
+	s.Must(t, "start", "--isolation", "vm")
+	t.Cleanup(func() { _ = s.Bare(context.Background(), "stop").Run() })
+	input := strings.Repeat("input\n", 1<<16)
+	r := s.DoInput(t, strings.NewReader(input), "run", "--", "sh", "-c", "tr a-z A-Z; echo to stderr >&2; rm -r sub; exit 3")
+	if r.Code != 3 || r.Stdout != strings.ToUpper(input) || !strings.HasPrefix(r.Stderr, "to stderr\n") || !strings.Contains(r.Stderr, "step 1:") {
+		t.Errorf("exit status %d, %d bytes of stdout, stderr %q", r.Code, len(r.Stdout), r.Stderr)
+	}
+	if r := s.Do(t, "run", "--timeout", "1s", "--", "sh", "-c", "echo begun; sleep 1000"); r.Code == 0 || r.Stdout != "begun\n" {
+		t.Errorf("with a timeout: %+v", r)
+	}
+	p := begin(t, s.Command(t.Context(), "run", "--", "sh", "-c", "trap 'echo told; exit 7' TERM; echo runs; while :; do sleep 0.1; done"))
+	p.until("runs")
+	check(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	p.until("told")
+	if code := p.code(); code != 7 {
+		t.Errorf("a command that was told to end: exit status %d", code)
+	}
+	s.Must(t, "undo", "1")
+	treesnap.AssertEqual(t, before, s.Snapshot(t))
+	s.Must(t, "stop")
+	s.WaitGone(t)
+	s.CheckResidue(t)
+}
+
 // running is a "sandbox run" that a test watches and talks to.
 type running struct {
 	t    *testing.T

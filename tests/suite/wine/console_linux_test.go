@@ -51,16 +51,16 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-// onConsole runs a command on a console: that is its terminal, with its keys and its size.
-func (w *windows) onConsole() {
+// typed runs a command on a console, which does something when a line was typed: the console is its terminal, with its keys and its size.
+func (w *windows) typed(does string) {
 	w.t.Helper()
-	cmd := w.command(w.t.Context(), "run", "--", "sh", "-c", `tty; echo "$TERM $(stty size)"; read x; rm -r src; echo "got $x"; exit 7`)
+	cmd := w.command(w.t.Context(), "run", "--", "sh", "-c", `tty; echo "$TERM $(stty size)"; read x; `+does+`; echo "got $x"; exit 7`)
 	s := screen.OnStarted(w.t, cmd.Cmd, cmd.Start)
 	s.Expect("/dev/pts/")
 	s.Expect("xterm-256color 24 80")
 	s.Send("what is typed\r")
 	s.Expect("got what is typed")
-	s.Expect("step 1:")
+	s.Expect("changed, undo with") // the step
 	if code := s.Wait(); code != 7 {
 		w.t.Errorf("exit status %d: %s", code, s.Text())
 	}

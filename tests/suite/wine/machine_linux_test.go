@@ -162,7 +162,7 @@ func TestUndoOnWindows(t *testing.T) {
 		treesnap.AssertEqual(t, want, snap(), treesnap.Options{MtimeTolerance: 100, IgnoreXattrs: true})
 	}
 	before := snap()
-	w.onConsole()
+	w.typed("rm -r src")
 	w.must("undo")
 	same("undo of what a command on a console did", before)
 	out := w.must("run", "--", "sh", "-ec", `echo kept >~/kept; echo more >> f3; mv f2 f2-renamed; mkdir -p a/b; echo deep > a/b/c; mv src/deep moved; ln -s f1 sym; chmod 755 f4; mkfifo pipe
@@ -177,6 +177,7 @@ func TestUndoOnWindows(t *testing.T) {
 
 	s := w.serve()
 	s.removeAll(first, snap, same)
+	s.joined(first, same)
 	s.byMCP(first, same)
 	s.killed(first, snap)
 
@@ -264,16 +265,27 @@ func (s *served) removeAll(first *treesnap.Snapshot, snap func() *treesnap.Snaps
 	}
 	s.must("undo")
 	same("undo by another process", first)
-	for _, keep := range [][]string{nil, {"--keep", "1m"}} {
-		out, code := s.sandbox(append(append([]string{"run"}, keep...), "--", "true")...)
-		if code != 125 || !strings.Contains(out, "cannot join") {
-			t.Errorf("a command of another process, %q: %d, %s", keep, code, out)
-		}
-	}
 	s.c.Must("undo.redo", nil, nil)
 	same("redo over STDIO", second)
 	s.c.Must("undo.rollback", nil, nil)
 	same("undo over STDIO", first)
+}
+
+// joined runs commands of other processes in this session's machine.
+func (s *served) joined(first *treesnap.Snapshot, same func(string, *treesnap.Snapshot)) {
+	t := s.t
+	t.Helper()
+	if out, code := s.sandbox("run", "--", "sh", "-c", "cat ~/kept; rm f1; echo complains >&2; exit 9"); code != 9 || !strings.HasPrefix(out, "kept\n") || !strings.Contains(out, "complains\n") {
+		t.Errorf("a command of another process: %d, %s", code, out)
+	}
+	s.must("undo")
+	same("undo of what a command of another process did", first)
+	s.typed("rm f3")
+	s.must("undo")
+	same("undo of what a command of another process did on a console", first)
+	if out, code := s.sandbox("run", "--keep", "1m", "--", "true"); code != 125 || !strings.Contains(out, "leave --keep out") {
+		t.Errorf("--keep with another's session: %d, %s", code, out)
+	}
 }
 
 // output is what commands have said of late.
