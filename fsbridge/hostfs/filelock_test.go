@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +22,8 @@ func TestFileLock(t *testing.T) {
 	if path := os.Getenv(lockVariable); path != "" {
 		_, err := hostfs.LockFile(path, false)
 		fmt.Println("has it:", err)
-		select {} // until it is killed
+		_, _ = io.Copy(io.Discard, os.Stdin) // until it is killed
+		return
 	}
 	path := filepath.Join(t.TempDir(), "lock")
 	refused := func(by string) {
@@ -70,6 +72,11 @@ func TestFileLock(t *testing.T) {
 
 	other := exec.Command(os.Args[0], "-test.run=^TestFileLock$")
 	other.Env = append(os.Environ(), lockVariable+"="+path)
+	stays, err := other.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stays.Close()
 	out, err := other.StdoutPipe()
 	if err == nil {
 		err = other.Start()

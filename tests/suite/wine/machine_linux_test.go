@@ -197,12 +197,47 @@ func TestUndoOnWindows(t *testing.T) {
 	same("redo of both", interrupted)
 	w.undoByPage()
 	same("undo of both by the page", before)
+	w.keep()
+	same("undo in a session in the background", before)
 	if out := w.must("guest", "reset"); !strings.Contains(out, "removed") {
 		t.Errorf("guest reset: %s", out)
 	}
 	if left, err := filepath.Glob(filepath.Join(w.host(w.variable("TEMP")), "sandbox-*")); err != nil || len(left) > 0 {
 		t.Errorf("left in the directory for temporary files: %q, %v", left, err)
 	}
+}
+
+// keep runs commands one after the other in a machine that stays up for them, in a session in the background, and ends that.
+func (w *windows) keep() {
+	w.t.Helper()
+	const id = "/proc/sys/kernel/random/boot_id"
+	w.kept("echo new >new; cat " + id + " >~/boot")
+	if out := w.kept("cat new; cmp ~/boot " + id + "; rm new"); !strings.HasPrefix(out, "new\n") {
+		w.t.Errorf("the second command: %s", out)
+	}
+	w.must("undo", "2")
+	w.must("stop")
+}
+
+// kept runs a script that may start a session in the background. It writes to a file: wine leaves the pipe of whoever starts a program to all that follow.
+func (w *windows) kept(script string) string {
+	w.t.Helper()
+	out, err := os.CreateTemp(w.t.TempDir(), "")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer out.Close()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	cmd := w.command(ctx, "run", "--keep", "5m", "--", "sh", "-ec", script)
+	cmd.Stdout, cmd.Stderr = out, out
+	err = cmd.Run()
+	text, rerr := os.ReadFile(out.Name())
+	if err = errors.Join(err, rerr); err != nil {
+		w.t.Fatalf("run --keep: %v\n%s", err, text)
+	}
+	w.t.Logf("C:\\project> sandbox.exe run --keep 5m -- sh -ec %q\n%s", script, text)
+	return string(text)
 }
 
 // served is a session of sandbox.exe over STDIO.

@@ -7,12 +7,6 @@ import (
 	"os"
 )
 
-// IsPipe tells whether somebody may wait for the end of f: it is a pipe or a socket.
-func IsPipe(f *os.File) bool {
-	st, err := f.Stat()
-	return err == nil && st.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0
-}
-
 // GiveUpPipes puts the null device in the place of those of the files that are pipes or sockets: their other
 // ends see the end then, although this process lives on.
 func GiveUpPipes(files ...*os.File) (err error) {

@@ -1,9 +1,16 @@
 package console
 
-import "os"
+import (
+	"errors"
+	"os"
+)
 
-// IsPipe tells whether somebody may wait for the end of f.
-func IsPipe(*os.File) bool { return false }
-
-// GiveUpPipes has nothing to do: no command of another process joins a session, which so ends with its own command.
-func GiveUpPipes(...*os.File) error { return nil }
+// GiveUpPipes closes those of the files that are pipes: their other ends see the end then, although this process lives on.
+func GiveUpPipes(files ...*os.File) (err error) {
+	for _, f := range files {
+		if IsPipe(f) {
+			err = errors.Join(err, f.Close())
+		}
+	}
+	return err
+}

@@ -26,9 +26,6 @@ type Background struct {
 	Again bool `json:"again,omitempty"`
 }
 
-// backgroundFD is where a program in the background reports.
-const backgroundFD = 3
-
 // logLimit is from which size on the log of sessions in the background is begun anew.
 const logLimit = 1 << 20
 
@@ -49,16 +46,14 @@ func StartBackground(args []string) (b Background, err error) {
 		return b, err
 	}
 	defer r.Close()
-	cmd := &exec.Cmd{Path: self, Args: append([]string{os.Args[0]}, args...), Stderr: log, ExtraFiles: []*os.File{w}, SysProcAttr: detached()}
+	cmd := &exec.Cmd{Path: self, Args: append([]string{os.Args[0]}, args...), Stderr: log, SysProcAttr: detached()}
+	reportsTo(cmd, w)
 	err = cmd.Start()
 	_ = w.Close()
 	if err != nil {
 		return b, err
 	}
-	line, err := io.ReadAll(io.LimitReader(r, 64<<10))
-	if err == nil {
-		err = json.Unmarshal(line, &b)
-	}
+	err = json.NewDecoder(io.LimitReader(r, 64<<10)).Decode(&b) // something else may hold the pipe open
 	if err != nil || b.Error != "" {
 		_ = cmd.Wait()
 	} else {
@@ -77,7 +72,10 @@ func StartBackground(args []string) (b Background, err error) {
 
 // Report tells who started this program in the background how that went.
 func (b Background) Report() error {
-	f := os.NewFile(backgroundFD, "report")
+	f, err := reportFile()
+	if err != nil {
+		return err
+	}
 	return errors.Join(json.NewEncoder(f).Encode(b), f.Close())
 }
 
