@@ -128,7 +128,7 @@ func TestU1RemovedAbove(t *testing.T) {
 		_, err := w.log.Undo(context.Background(), UndoOptions{Force: true})
 		w.ok(err)
 		if now := w.snapshot(); now.Line("d/e/f") != before.Line("d/e/f") {
-			t.Fatalf("%q: %v", instead, now)
+			t.Fatalf("%q: %s, not %s", instead, now.Line("d/e/f"), before.Line("d/e/f"))
 		}
 		w.redo(1)
 		if instead != "" {
