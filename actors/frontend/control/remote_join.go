@@ -192,16 +192,17 @@ func (h *hearing) part(b json.RawMessage, files []*os.File) error {
 
 // relay begins to move the streams of a command that has not our files.
 func (h *hearing) relay(w which) (err error) {
-	switch r := h.relaying; {
-	case r == nil:
-	case h.r.Run.TTY != nil && !h.r.Run.TTY.Partial():
-		r.which = w
-		h.terminal, err = r.terminal()
-	default:
-		r.which = w
-		r.streams(h.r.Run.Stdin, h.r.Run.Stdout, h.r.Run.Stderr)
+	r := h.relaying
+	if r == nil {
+		return nil
 	}
-	return err
+	r.which = w
+	if t := h.r.Run.TTY; t != nil && !t.Partial() {
+		h.terminal, err = r.terminal()
+		return err
+	}
+	r.streams(h.r.Run.Stdin, h.r.Run.Stdout, h.r.Run.Stderr)
+	return nil
 }
 
 // close returns when all output is written.

@@ -148,10 +148,7 @@ func (r *relayed) close() {
 		_ = r.stdin.Close()
 	}
 	for _, s := range r.sources {
-		_ = s.file.Close() // whoever reads it hears its end
-		s.mu.Lock()
-		s.end()
-		s.mu.Unlock()
+		s.shut() // whoever reads it hears its end
 	}
 }
 
